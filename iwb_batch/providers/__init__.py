@@ -1,0 +1,1 @@
+"""Where batches are sent: one small port (base) and its adapters."""
