@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,13 @@ class RemoteBatch:
     """Unix seconds, from an integer or an ISO string."""
 
 
+class ByteSink(Protocol):
+    """Where downloaded bytes go."""
+
+    def write(self, data: bytes, /) -> int:
+        """Append bytes."""
+
+
 class BatchProvider(Protocol):
     """What the workflow asks of a provider. Every method may raise the three words."""
 
@@ -121,7 +128,7 @@ class BatchProvider(Protocol):
     def cancel(self, batch_id: str) -> RemoteBatch:
         """Ask for cancellation; finished work stays and is billed."""
 
-    def download(self, file_id: str, target: BinaryIO) -> int:
+    def download(self, file_id: str, target: ByteSink) -> int:
         """Stream the file's bytes into ``target``; returns the number of bytes written."""
 
     def delete_file(self, file_id: str) -> bool:

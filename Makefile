@@ -1,0 +1,43 @@
+# Everything runs in .venv, made on first use. Another interpreter: make test PYTHON=python3.13
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# pip 25.1 is the first that reads dependency groups.
+$(VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --upgrade 'pip>=25.1'
+	$(PIP) install --quiet --editable '.[emulator,tokens]'
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	$(PIP) install --quiet --group dev
+	@touch $@
+
+.PHONY: demo
+demo: $(VENV)/installed ## judge the bundled items against a local emulator; no key, no cost
+	$(BIN)/iwb-batch demo
+
+.PHONY: test
+test: $(VENV)/installed-dev ## run the tests
+	$(BIN)/python -m pytest -n auto
+
+.PHONY: lint
+lint: $(VENV)/installed-dev ## ruff, format, types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+.PHONY: check
+check: lint test ## all of it; the tests also compare generated docs with the code
+
+.PHONY: clean
+clean: ## remove the virtual environment, caches and built files; runs/ stays
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

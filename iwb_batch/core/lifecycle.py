@@ -1,0 +1,189 @@
+"""Rules of life: which outcomes may be sent again, when a batch has ended, what a refusal means.
+
+The numbers are the contract's budgets. run.db holds them as rows (table ``policy``), so that the
+view ``request_status`` and this module cannot disagree: there is one statement of the rule.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from iwb_batch.model import Outcome
+
+INFRASTRUCTURE_RESUBMITS = 10
+"""Further attempts after the first for transient, missing, expired and not_run, all four together."""
+
+TOKEN_LIMIT_CAP = 32_000
+"""A truncated answer is asked for again with twice the token limit, up to this or the user's value."""
+
+GONE_AFTER_POLLS = 3
+"""A batch id answered 404 this many polls in a row is gone."""
+
+LISTINGS_BEFORE_CREATE = 2
+"""Complete listings without a lost batch before it may be created again."""
+
+BACK_OFF_FIRST = 5.0
+BACK_OFF_LAST = 900.0
+
+SYSTEMATIC_SHARE = 0.9
+SYSTEMATIC_LINES = 3
+
+ENDED_STATUSES = frozenset({"completed", "failed", "expired", "cancelled"})
+GONE = "gone"
+"""Our word for a batch the provider no longer knows."""
+
+MAYBE_PAID = "maybe_paid"
+SPLIT = "split"
+
+_BUDGET_OF = {
+    Outcome.INVALID_JSON: "quality",
+    Outcome.INVALID_SCHEMA: "quality",
+    Outcome.EMPTY: "quality",
+    Outcome.REFUSED: "quality",
+    Outcome.TRUNCATED: "quality",
+    Outcome.FILTERED: "filtered",
+    Outcome.REJECTED: "none",
+    Outcome.TRANSIENT: "infrastructure",
+    Outcome.MISSING: "infrastructure",
+    Outcome.EXPIRED: "infrastructure",
+    Outcome.NOT_RUN: "infrastructure",
+    Outcome.CANCELLED: "by_hand",
+    Outcome.ACCOUNT: "by_hand",
+}
+
+
+def policy(max_resubmits: int, resubmit_filtered: int) -> list[tuple[str, str, int | None]]:
+    """Rows of table ``policy``: (outcome, budget, further attempts allowed; None: never by itself)."""
+    allowed: Mapping[str, int | None] = {
+        "quality": max_resubmits,
+        "filtered": resubmit_filtered,
+        "none": 0,
+        "infrastructure": INFRASTRUCTURE_RESUBMITS,
+        "by_hand": None,
+    }
+    return [(outcome.value, budget, allowed[budget]) for outcome, budget in _BUDGET_OF.items()]
+
+
+def next_token_limit(last_outcome: str | None, last_limit: int | None, asked: int) -> int:
+    """Token limit of the next attempt: doubled after a truncation, otherwise as it was.
+
+    ``asked`` is the user's ``--max-completion-tokens``; the cap is ``max(32,000, asked)``.
+    """
+    if last_limit is None:
+        return asked
+    if last_outcome != Outcome.TRUNCATED:
+        return last_limit
+    return min(last_limit * 2, max(TOKEN_LIMIT_CAP, asked))
+
+
+def back_off(refusals: int) -> float:
+    """Seconds to wait after the n-th refusal for enqueued tokens: 5, 10, 20 ... capped."""
+    return min(BACK_OFF_FIRST * math.pow(2, max(refusals - 1, 0)), BACK_OFF_LAST)
+
+
+def has_ended(status: str) -> bool:
+    """True for the four final words, whatever their case. Unknown words are still running."""
+    return status.strip().lower() in ENDED_STATUSES
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEnd:
+    """How a batch ended, as far as its lines need it: lower-cased status, counts, what was held."""
+
+    status: str
+    began: bool
+    claimed: int
+    """Lines the provider's request_counts claim (completed + failed); 0 when unknown."""
+    held: int
+    """Distinct custom_ids its files really hold."""
+
+
+def outcome_without_line(end: BatchEnd) -> tuple[Outcome, str | None]:
+    """Outcome and detail of attempts that have no line in either file of an ended batch."""
+    if end.status == GONE:
+        return Outcome.MISSING, GONE
+    if end.claimed > end.held or end.status == "completed":
+        return Outcome.MISSING, MAYBE_PAID
+    if end.status == "expired":
+        return Outcome.EXPIRED, None
+    if end.status == "cancelled":
+        return Outcome.CANCELLED, None
+    return Outcome.NOT_RUN, None
+
+
+def is_whole(end: BatchEnd, *, has_files: bool, expected: int) -> bool:
+    """True when the files hold all the provider claims, so that the batch can be collected."""
+    if end.status == GONE:
+        return True
+    if end.status == "completed" and not has_files:
+        return False
+    return end.held >= min(end.claimed, expected)
+
+
+class Refusal(StrEnum):
+    """What a refused batch means for its file."""
+
+    QUEUE_FULL = "queue_full"
+    FILE_PENDING = "file_pending"
+    FILE_UNUSABLE = "file_unusable"
+    OTHER = "other"
+
+
+_QUEUE_CODES = frozenset({"token_limit_exceeded", "enqueued_token_limit_exceeded"})
+_FILE_CODES = frozenset({"input_file_not_found", "file_not_found", "invalid_input_file_id"})
+
+
+def refusal(errors: Iterable[tuple[str | None, str]]) -> Refusal:
+    """Read (code, message) pairs of a refused create or of a batch that failed validation."""
+    for code, message in errors:
+        word, text = (code or "").lower(), message.lower()
+        if word in _QUEUE_CODES or "enqueued token" in text or "token_limit_exceeded" in text:
+            return Refusal.QUEUE_FULL
+        if "'pending' state" in text or "still pending" in text:
+            return Refusal.FILE_PENDING
+        if word in _FILE_CODES or ("file" in text and ("cannot find" in text or "not found" in text or "no such file" in text)):
+            return Refusal.FILE_UNUSABLE
+    return Refusal.OTHER
+
+
+_LIMIT = re.compile(r"limit(?:\s+(?:of|is))?\s*[:=]?\s*([0-9][0-9,_.]*)\s*([kmb])?\b", re.IGNORECASE | re.ASCII)
+_SCALE = {"": 1, "k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
+
+
+def limit_named(message: str) -> int | None:
+    """The enqueued-token limit a refusal names ("configured limit of 30K"), None if it names none."""
+    found = _LIMIT.search(message)
+    if found is None:
+        return None
+    digits, unit = found.group(1).rstrip(".,_"), (found.group(2) or "").lower()
+    try:
+        value = float(digits.replace(",", "").replace("_", ""))
+    except ValueError:
+        return None
+    return int(value * _SCALE[unit]) or None
+
+
+def shrink_limit(in_flight: int, n_tokens: int, refusals: int) -> int | None:
+    """A limit to assume after a refusal that names none; None while waiting alone may help.
+
+    With our own tokens in flight the sum was too much. With none in flight somebody else may fill
+    the queue; after three refusals the file itself is taken to be too large and is halved.
+    """
+    if in_flight > 0:
+        return in_flight + n_tokens - 1
+    return n_tokens // 2 if refusals >= 3 else None
+
+
+def systematic(lines: Mapping[tuple[str, str], int], total: int) -> tuple[str, str, int] | None:
+    """Find a systematic failure: (outcome, code, lines) when one code ends >= 90 % of a batch.
+
+    ``lines`` counts lines by (outcome, error code) for outcomes rejected and filtered.
+    """
+    for (outcome, code), n in sorted(lines.items(), key=lambda entry: -entry[1]):
+        if n >= SYSTEMATIC_LINES and n >= SYSTEMATIC_SHARE * total:
+            return outcome, code, n
+    return None

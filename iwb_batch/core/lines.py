@@ -1,0 +1,134 @@
+"""Lines of JSON as they arrive: cut on ``\\n`` bytes only, read one by one, never raising for one bad line.
+
+Text-based line splitting also cuts at U+2028, U+0085 and others, which are legal inside JSON strings;
+so bytes are split here, and nothing else in the package splits lines of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import orjson
+
+BOM = b"\xef\xbb\xbf"
+REPLACEMENT = "\ufffd"
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableLine:
+    """A line that is no JSON object; ``why`` says it in a few words."""
+
+    why: str
+
+
+def split_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Cut a stream of byte chunks into lines, without their ``\\n`` and without one ``\\r`` before it.
+
+    A last line without ``\\n`` is a line; an empty rest is none. Blank lines are yielded.
+    Memory: one chunk plus the longest line.
+    """
+    rest: list[bytes] = []
+    for chunk in chunks:
+        start = 0
+        while (end := chunk.find(b"\n", start)) >= 0:
+            rest.append(chunk[start:end])
+            yield _line(rest)
+            rest = []
+            start = end + 1
+        if start < len(chunk):
+            rest.append(chunk[start:])
+    if rest:
+        yield _line(rest)
+
+
+def _line(parts: list[bytes]) -> bytes:
+    whole = parts[0] if len(parts) == 1 else b"".join(parts)
+    return whole.removesuffix(b"\r")
+
+
+def parse_object(line: bytes) -> dict[str, Any] | UnreadableLine:
+    """Read one line as a JSON object; see :func:`parse_noting`."""
+    parsed = parse_noting(line)
+    return parsed if isinstance(parsed, UnreadableLine) else parsed[0]
+
+
+def parse_noting(line: bytes) -> tuple[dict[str, Any], bool] | UnreadableLine:
+    """Read one line as a JSON object and tell whether lone surrogates had to be replaced in it.
+
+    Never raises. A byte order mark in front is accepted. Lone surrogates, legal as JSON escapes but in no
+    Unicode text, become U+FFFD in every string, so the object can be stored. NaN and Infinity are refused.
+    A repeated key keeps its last value: for an envelope that is the provider's affair.
+    """
+    line = line.removeprefix(BOM)
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return _parse_slowly(line)
+    return (value, False) if isinstance(value, dict) else _no_object(value)
+
+
+def clean_text(text: str) -> tuple[str, bool]:
+    """Replace lone surrogates by U+FFFD; returns the text and whether anything changed."""
+    if text.isascii():
+        return text, False
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        # UTF-16 joins two escapes that form a pair before the lonely ones are replaced.
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"), True
+    return text, False
+
+
+def clean_value(value: Any) -> tuple[Any, bool]:
+    """Apply :func:`clean_text` to every string of a JSON value, keys included.
+
+    Raises RecursionError for a value nested deeper than the interpreter allows.
+    """
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list):
+        entries = [clean_value(entry) for entry in value]
+        return [entry for entry, _ in entries], any(changed for _, changed in entries)
+    if isinstance(value, dict):
+        pairs = [(clean_text(key), clean_value(entry)) for key, entry in value.items()]
+        return {key[0]: entry[0] for key, entry in pairs}, any(key[1] or entry[1] for key, entry in pairs)
+    return value, False
+
+
+def _parse_slowly(line: bytes) -> tuple[dict[str, Any], bool] | UnreadableLine:
+    """Read what orjson refuses: lone surrogates and very large numbers are legal JSON."""
+    try:
+        value, changed = clean_value(json.loads(line.decode("utf-8"), parse_constant=_refuse_constant))
+    except UnicodeDecodeError as error:
+        return UnreadableLine(f"not UTF-8 at byte {error.start + 1}")
+    except json.JSONDecodeError as error:
+        return UnreadableLine(f"not JSON: {error.msg} at character {error.pos + 1}" if line.strip() else "empty line")
+    except RecursionError:
+        return UnreadableLine("not readable: nested too deeply")
+    except ValueError as error:
+        return UnreadableLine(f"not JSON: {error}")
+    return (value, changed) if isinstance(value, dict) else _no_object(value)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    message = f"{name} is no JSON number"
+    raise ValueError(message)
+
+
+def _no_object(value: object) -> UnreadableLine:
+    return UnreadableLine(f"JSON, but {describe(value)} instead of an object")
+
+
+def describe(value: object) -> str:
+    """Name the JSON kind of a value with its article, for messages."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, int | float):
+        return "a number"
+    kinds: dict[type, str] = {str: "a string", list: "an array", dict: "an object"}
+    return kinds.get(type(value), "something else")

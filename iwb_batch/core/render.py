@@ -1,0 +1,193 @@
+"""Rendering requests as lines of a request file, and checking such lines.
+
+A line is put together from JSON fragments that were escaped once: the fixed text of the template
+when the renderer is made, long fields once for each item. JSON escapes code point by code point,
+so the pieces joined are the same bytes as the whole message escaped at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from iwb_batch.core.lines import UnreadableLine, parse_object
+from iwb_batch.errors import InputError
+from iwb_batch.model import CustomId, Request
+
+URL = "/v1/chat/completions"
+MAX_CUSTOM_ID = 64
+CACHED_FIELDS = 16
+
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_RUN_ID = re.compile(r"([0-9a-f]{10})-i[0-9]")
+_ORDER_CODES = {"chosen-first": "cf", "rejected-first": "rf"}
+_LINE_BREAKS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
+
+
+def custom_id(run_id: str, request: Request, attempt: int) -> CustomId:
+    """Name of one attempt: ``<run_id>-i<index>-c<criterion>|-o<cf|rf>-r<repeat>-a<attempt>``, at most 64 ASCII.
+
+    Requests without criterion and order (generation) leave that part out. ValueError: it would be longer.
+    """
+    part = ""
+    if request.criterion_index is not None:
+        part = f"-c{request.criterion_index}"
+    elif request.pair_order is not None:
+        part = f"-o{_ORDER_CODES[request.pair_order]}"
+    name = f"{run_id}-i{request.item_index}{part}-r{request.repeat}-a{attempt}"
+    if len(name) > MAX_CUSTOM_ID or not name.isascii():
+        raise ValueError(f"custom_id {name!r} is longer than {MAX_CUSTOM_ID} ASCII characters")
+    return CustomId(name)
+
+
+def run_id_of(name: str) -> str | None:
+    """The run a custom_id belongs to, or None when it has another form."""
+    match = _RUN_ID.match(name)
+    return match.group(1) if match else None
+
+
+class Template:
+    """A text with ``{name}`` places, filled in one pass: values are never looked at again."""
+
+    def __init__(self, text: str) -> None:
+        """Find the places: braces around lower-case letters and underscores, nothing else."""
+        parts = _PLACEHOLDER.split(text)
+        self.text = text
+        self.literals: tuple[str, ...] = tuple(parts[0::2])
+        self.names: tuple[str, ...] = tuple(parts[1::2])
+
+    def fill(self, fields: Mapping[str, str]) -> str:
+        """The text with its places filled. KeyError: a field is missing."""
+        pieces = [self.literals[0]]
+        for name, literal in zip(self.names, self.literals[1:], strict=True):
+            pieces += (fields[name], literal)
+        return "".join(pieces)
+
+
+class LineRenderer:
+    """Renders requests of one run as lines of a request file."""
+
+    def __init__(
+        self,
+        system: str | None,
+        template: str,
+        *,
+        model: str,
+        token_parameter: str = "max_completion_tokens",  # noqa: S107  (the name of a body key)
+        extra_body: Mapping[str, Any] | None = None,
+        url: str = URL,
+    ) -> None:
+        """Escape everything the lines of the run share.
+
+        ``system`` None or "" leaves the system message out; ``extra_body`` (response_format,
+        reasoning_effort, sampling parameters) goes into the body after the token limit, as it is.
+        """
+        self._system = system
+        self._template = Template(template)
+        system_message = b'{"role":"system","content":"' + escape(system) + b'"},' if system else b""
+        literals = [escape(literal) for literal in self._template.literals]
+        opening = (
+            b'","method":"POST","url":"' + escape(url) + b'","body":{"model":"' + escape(model) + b'","messages":['
+            + system_message + b'{"role":"user","content":"'
+        )  # fmt: skip
+        self._pieces = [b'{"custom_id":"', b"", opening + literals[0]]
+        for literal in literals[1:]:
+            self._pieces += (b"", literal)
+        self._pieces[-1] += b'"}],"' + escape(token_parameter) + b'":'
+        self._closing = b"," + _one_line(orjson.dumps(dict(extra_body)))[1:] + b"}\n" if extra_body else b"}}\n"
+        self._cache: dict[str, bytes] = {}
+
+    @property
+    def prompt_sha256(self) -> str:
+        """Hex sha256 over the system prompt and the template, as a JSON array of the two."""
+        texts = json.dumps([self._system or "", self._template.text], ensure_ascii=False)
+        return hashlib.sha256(texts.encode("utf-8")).hexdigest()
+
+    def line(self, custom_id: str, fields: Mapping[str, str], token_limit: int) -> bytes:
+        """One line, ending in its only ``\\n``: UTF-8, only U+2028, U+2029, U+0085 escaped beyond JSON's needs.
+
+        Keys in the order custom_id, method, url, body; in the body model, messages, the token
+        parameter, extras. ValueError: a field holds a lone surrogate. KeyError: a field is missing.
+        """
+        pieces = self._pieces.copy()
+        pieces[1] = escape(custom_id)
+        for place, name in enumerate(self._template.names):
+            pieces[3 + 2 * place] = self._escaped(fields[name])
+        pieces.append(b"%d" % token_limit)
+        pieces.append(self._closing)
+        return b"".join(pieces)
+
+    def messages(self, fields: Mapping[str, str]) -> list[dict[str, str]]:
+        """The messages of one request as objects, for showing them or sending them online."""
+        user = {"role": "user", "content": self._template.fill(fields)}
+        return [{"role": "system", "content": self._system}, user] if self._system else [user]
+
+    def _escaped(self, text: str) -> bytes:
+        known = self._cache.get(text)
+        if known is None:
+            known = escape(text)
+            if len(self._cache) >= CACHED_FIELDS:
+                del self._cache[next(iter(self._cache))]
+            self._cache[text] = known
+        return known
+
+
+def escape(text: str) -> bytes:
+    """Inside of the JSON string for a text, without the quotes. ValueError: it holds a lone surrogate."""
+    try:
+        return _one_line(orjson.dumps(text)[1:-1])
+    except orjson.JSONEncodeError:
+        place = next(i for i, c in enumerate(text) if 0xD800 <= ord(c) <= 0xDFFF)
+        raise ValueError(f"lone surrogate at character {place + 1} of a text to be sent") from None
+
+
+def _one_line(encoded: bytes) -> bytes:
+    """Escape the line separators that naive readers cut at; their bytes occur in UTF-8 as nothing else."""
+    for raw, escaped in _LINE_BREAKS:
+        if raw in encoded:
+            encoded = encoded.replace(raw, escaped)
+    return encoded
+
+
+def check_request_line(line: bytes) -> str | None:
+    """What is wrong with one line of a request file, or None: the self-check of what was written."""
+    record = parse_object(line)
+    if isinstance(record, UnreadableLine):
+        return f"not an object: {record.why}"
+    for key in ("custom_id", "method", "url", "body"):
+        if key not in record:
+            return f"missing {key}"
+        if not record[key]:
+            return f"empty {key}"
+    body = record["body"]
+    if not isinstance(record["custom_id"], str) or not isinstance(body, dict):
+        return "custom_id must be text and body an object"
+    return next((f"missing body.{key}" for key in ("model", "messages") if not body.get(key)), None)
+
+
+def check_request_file(lines: Iterable[bytes], name: str) -> int:
+    """Check every line of a request file before it is uploaded; returns their number.
+
+    InputError names each faulty line (the first 10) and each custom_id used twice with both lines.
+    """
+    faults: list[str] = []
+    seen: dict[str, int] = {}
+    number = 0
+    for number, line in enumerate(lines, start=1):
+        fault = check_request_line(line)
+        if fault is None:
+            record = orjson.loads(line)
+            first = seen.setdefault(record["custom_id"], number)
+            fault = f"duplicate custom_id {record['custom_id']!r}, first in line {first}" if first != number else None
+        if fault is not None:
+            faults.append(f"line {number}: {fault}")
+    if number == 0:
+        faults.append("no lines")
+    if faults:
+        raise InputError.at(name, "; ".join(faults[:10]), hint="nothing was uploaded; submit again writes a new file")
+    return number

@@ -1,0 +1,132 @@
+"""Counting prompt tokens offline: exactly where a package carries o200k_base, else by a labelled estimate."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from iwb_batch.core.render import Template
+
+TOKENS_PER_MESSAGE = 4
+TOKENS_FOR_REPLY = 3
+CACHED_FIELDS = 16
+BYTES_PER_LATIN_TOKEN = 4.4
+CHARS_PER_OTHER_TOKEN = 1.5
+SCRIPTS: tuple[tuple[int, int, float], ...] = (
+    (0x0400, 0x052F, 3.5),  # Cyrillic
+    (0x0600, 0x06FF, 2.6),  # Arabic
+    (0x0900, 0x097F, 2.5),  # Devanagari
+    (0x0980, 0x09FF, 2.4),  # Bengali
+    (0x0A00, 0x0A7F, 1.6),  # Gurmukhi
+    (0x0A80, 0x0AFF, 2.5),  # Gujarati
+    (0x0B80, 0x0BFF, 2.5),  # Tamil
+    (0x0C00, 0x0C7F, 1.9),  # Telugu
+    (0x0C80, 0x0CFF, 2.3),  # Kannada
+    (0x0D00, 0x0D7F, 2.6),  # Malayalam
+    (0x2E80, 0x9FFF, 1.2),  # Chinese, Japanese
+    (0xF900, 0xFAFF, 1.2),
+    (0xFF00, 0xFFEF, 1.2),  # full-width forms
+    (0x20000, 0x3FFFF, 1.2),
+)
+"""First and last code point of a script and its characters for each o200k_base token.
+
+Measured against exact counts: Indian, Cyrillic and Arabic scripts on formal prose and technical notes (held-out
+half: median 9.5 % off, 95 % within 23 %), Latin and Chinese on 1,000 WritingBench queries with rubrics and 358
+Chinese stories (median 8.4 % off, 95 % within 22 %). The label of the estimate names the wider pair."""
+
+_STARTS = [first for first, _, _ in SCRIPTS]
+
+
+class Counter(Protocol):
+    """Counts the tokens of a text; ``label`` says how, and how far to trust it."""
+
+    @property
+    def label(self) -> str:
+        """How the numbers come about, in words for the user."""
+
+    def count(self, text: str) -> int:
+        """Tokens of one text."""
+
+
+class ExactCounter:
+    """Counts o200k_base tokens with ``toktok`` (package toktok-rs). ImportError: it is not installed."""
+
+    label = "exact: o200k_base (toktok-rs)"
+
+    def __init__(self) -> None:
+        """Load the package; the vocabulary follows at the first count (about half a second)."""
+        from toktok import batch_count  # type: ignore[import-untyped]
+
+        self._count: Callable[[list[str], str, int], list[int]] = batch_count
+
+    def count(self, text: str) -> int:
+        """Tokens of one text; special-token strings in it count as ordinary text."""
+        return self._count([text], "o200k_base", 1)[0]
+
+
+class ScriptEstimate:
+    """Estimates o200k_base tokens from how many characters each script contributes."""
+
+    label = "estimate: by script, median error 9.5 %, 95 % within 23 %"
+
+    def count(self, text: str) -> int:
+        """Estimated tokens of one text, rounded up; 0 for the empty text."""
+        tokens = sum(n * _weight(character) for character, n in Tally(text).items())
+        return int(-(-tokens // 1)) if tokens else (1 if text else 0)
+
+
+def _weight(character: str) -> float:
+    """Tokens one character stands for; white space costs nothing, it joins the word after it."""
+    code = ord(character)
+    if character.isspace():
+        return 0.0
+    place = bisect_right(_STARTS, code) - 1
+    if place >= 0 and code <= SCRIPTS[place][1]:
+        return 1 / SCRIPTS[place][2]
+    if code < 0x0250 or 0x1E00 <= code <= 0x206F:
+        return len(character.encode("utf-8")) / BYTES_PER_LATIN_TOKEN
+    return 1 / CHARS_PER_OTHER_TOKEN
+
+
+def best_counter() -> Counter:
+    """The exact counter when its package is installed, else the labelled estimate."""
+    try:
+        return ExactCounter()
+    except ImportError:
+        return ScriptEstimate()
+
+
+class PromptTokens:
+    """Input tokens of requests that share system prompt and template.
+
+    Each field is counted by itself and remembered; the sum differs from the count of the whole
+    prompt by a few tokens at the seams. ``extra`` is further text sent with each request.
+    """
+
+    def __init__(self, counter: Counter, system: str | None, template: str, extra: Iterable[str] = ()) -> None:
+        """Count what all requests share."""
+        parsed = Template(template)
+        self.label = counter.label
+        self._counter = counter
+        self._names = parsed.names
+        fixed = [*parsed.literals, *extra, *([system] if system else [])]
+        messages = 2 if system else 1
+        self._fixed = (
+            sum(counter.count(text) for text in fixed if text) + messages * TOKENS_PER_MESSAGE + TOKENS_FOR_REPLY
+        )
+        self._known: dict[str, int] = {}
+
+    def count(self, fields: Mapping[str, str]) -> int:
+        """Tokens of one request, message framing included. KeyError: a field is missing."""
+        return self._fixed + sum(self._field(fields[name]) for name in self._names)
+
+    def _field(self, text: str) -> int:
+        known = self._known.get(text)
+        if known is None:
+            known = self._counter.count(text)
+            if len(self._known) >= CACHED_FIELDS:
+                del self._known[next(iter(self._known))]
+            self._known[text] = known
+        return known

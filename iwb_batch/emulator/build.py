@@ -1,0 +1,40 @@
+"""Putting an emulator together from the values of ``iwb-batch emulate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from iwb_batch.emulator.faults import FaultPlan
+from iwb_batch.emulator.judge import Judge, Rehearsal
+from iwb_batch.emulator.service import Service
+from iwb_batch.emulator.settings import Settings
+from iwb_batch.errors import UsageError
+
+UPSTREAM_CONCURRENCY = 8
+
+
+def build_service(
+    *,
+    key: str | None,
+    judge: str,
+    faults: Path | None,
+    seed: int,
+    state: Path | None,
+    upstream: str | None = None,
+    upstream_key: str | None = None,
+    concurrency: int = UPSTREAM_CONCURRENCY,
+) -> Service:
+    """A service with the named judge, or one that sends every line to ``upstream``.
+
+    Raises UsageError for an unknown judge, InputError for a bad fault file.
+    """
+    if judge != "rehearsal":
+        raise UsageError(f"--judge: there is no judge named {judge!r}", hint="use rehearsal, or --upstream URL")
+    plan = FaultPlan(seed=seed) if faults is None else FaultPlan.load(faults, seed=seed)
+    chosen: Judge = Rehearsal()
+    if upstream is not None:
+        from iwb_batch.emulator.upstream import Upstream
+
+        chosen = Upstream(upstream, upstream_key)
+    settings = Settings(key=key, seed=seed, concurrency=0 if upstream is None else concurrency)
+    return Service(settings, judge=chosen, faults=plan, state=state)

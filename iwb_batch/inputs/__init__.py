@@ -1,0 +1,1 @@
+"""What comes in: rows of data files, data sets, responses. Every fault names its file and line."""

@@ -1,0 +1,215 @@
+"""Opening run.db: pragmas, schema version, transactions, and SQLite's errors in our words."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from iwb_batch import schemas
+from iwb_batch.errors import DamagedRun, InputError, IwbError, RunError
+
+SCHEMA_VERSION = 1
+"""Version of schemas/run.sql. Raise it together with a step in ``MIGRATIONS``."""
+
+MIGRATIONS: tuple[tuple[int, str, str], ...] = ()
+"""Steps from older versions: (version reached, name, SQL). schemas/run.sql is always the whole present schema."""
+
+BUSY_SECONDS = 30.0
+
+_STORAGE_HINT = "Free some space (the run folder, and the folder TMPDIR names), then run the same command again."
+
+
+def _explain(path: Path, error: sqlite3.Error) -> IwbError:
+    text = str(error)
+    if "locked" in text or "busy" in text:
+        return RunError(
+            f"{path}: another program holds the database ({text})",
+            hint="Close viewers that write to it, or wait, then run the same command again; nothing was half-written.",
+        )
+    if "full" in text or "disk I/O" in text:
+        return RunError(f"{path}: the disk refused a write ({text})", hint=_STORAGE_HINT)
+    if "readonly" in text or "unable to open" in text:
+        return RunError(f"{path}: cannot be written ({text})", hint="Check the permissions of the run folder.")
+    if "malformed" in text or "not a database" in text:
+        return DamagedRun(
+            f"{path}: not a readable SQLite file ({text})", hint="Restore it from a copy; raw/ holds all answers."
+        )
+    return RunError(f"{path}: {text}", hint="Run `iwb-batch doctor RUN` to see which rule does not hold.")
+
+
+class Database:
+    """One connection to a run file. Rows are ``sqlite3.Row``."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+        self._connection.row_factory = sqlite3.Row
+        self._depth = 0
+
+    def close(self) -> None:
+        """Close the connection; folds the write-ahead log into the file when we are the last."""
+        self._connection.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise _explain(self.path, error) from error
+
+    def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> sqlite3.Cursor:
+        """Run one statement."""
+        with self._explained():
+            return self._connection.execute(sql, parameters)
+
+    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run one statement for each row, streamed."""
+        with self._explained():
+            self._connection.executemany(sql, rows)
+
+    def rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Iterator[sqlite3.Row]:
+        """Stream the rows of a query."""
+        with self._explained():
+            yield from self._connection.execute(sql, parameters)
+
+    def row(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> sqlite3.Row | None:
+        """The first row, or None."""
+        found: sqlite3.Row | None = self.execute(sql, parameters).fetchone()
+        return found
+
+    def value(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
+        """The first column of the first row, or None."""
+        found = self.row(sql, parameters)
+        return None if found is None else found[0]
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing. Nested use joins the outer transaction."""
+        if self._depth:
+            yield
+            return
+        self.execute("BEGIN IMMEDIATE")
+        self._depth = 1
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            # Also for Ctrl-C: a half-made step must not be committed by a later one.
+            if self._connection.in_transaction:
+                self._connection.rollback()
+            raise
+        finally:
+            self._depth = 0
+
+
+def create(path: Path) -> Database:
+    """Create an empty run file with the present schema."""
+    database = _connect(path, f"{path.absolute().as_uri()}?mode=rwc")
+    _set_journal(database)
+    with database.transaction():
+        for statement in statements(schemas.read_text("run.sql")):
+            database.execute(statement)
+        database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    return database
+
+
+def open_for_writing(path: Path) -> Database:
+    """Open an existing run file, bringing an older schema up to date first."""
+    _require(path)
+    database = _connect(path, f"{path.absolute().as_uri()}?mode=rw")
+    _set_journal(database)
+    migrate(database, MIGRATIONS, SCHEMA_VERSION)
+    return database
+
+
+def open_read_only(path: Path) -> Database:
+    """Open an existing run file without being able to change it."""
+    _require(path)
+    database = _connect(path, f"{path.absolute().as_uri()}?mode=ro")
+    version = int(database.value("PRAGMA user_version") or 0)
+    if version != SCHEMA_VERSION:
+        database.close()
+        raise DamagedRun(_version_message(path, version, SCHEMA_VERSION), hint=_version_hint(version, SCHEMA_VERSION))
+    return database
+
+
+def migrate(database: Database, steps: Iterable[tuple[int, str, str]], target: int) -> None:
+    """Apply the steps the file has not seen, each in one transaction with its version number."""
+    version = int(database.value("PRAGMA user_version") or 0)
+    if version == target:
+        return
+    if version == 0 or version > target:
+        raise DamagedRun(_version_message(database.path, version, target), hint=_version_hint(version, target))
+    for reached, name, sql in steps:
+        if reached <= version:
+            continue
+        with database.transaction():
+            for statement in statements(sql):
+                database.execute(statement)
+            database.execute(
+                "INSERT INTO event (at, kind, detail) VALUES (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), 'migrated', ?)",
+                (f"{name}: schema version {reached}",),
+            )
+            database.execute(f"PRAGMA user_version = {reached:d}")
+
+
+def statements(script: str) -> Iterator[str]:
+    """Split an SQL script into statements; trigger bodies stay whole."""
+    pending = ""
+    for line in script.split("\n"):
+        pending += line + "\n"
+        if line.rstrip().endswith(";") and sqlite3.complete_statement(pending):
+            yield pending
+            pending = ""
+    if pending.strip() and not all(part.strip().startswith("--") or not part.strip() for part in pending.split("\n")):
+        yield pending
+
+
+def _require(path: Path) -> None:
+    if not path.is_file():
+        raise InputError(f"{path}: no such run file", hint="`iwb-batch runs` lists the runs in the runs folder.")
+
+
+def _connect(path: Path, uri: str) -> Database:
+    try:
+        connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    except sqlite3.Error as error:
+        raise _explain(path, error) from error
+    return Database(path, connection)
+
+
+def _set_journal(database: Database) -> None:
+    """Write-ahead log for readers during a write; on file systems without it the rollback journal."""
+    try:
+        mode = str(database.value("PRAGMA journal_mode = WAL") or "").lower()
+    except RunError:
+        mode = ""
+    if mode != "wal":
+        database.execute("PRAGMA journal_mode = DELETE")
+    # Writes are few and each may guard money: a commit must survive a power cut.
+    database.execute("PRAGMA synchronous = FULL")
+
+
+def _version_message(path: Path, version: int, target: int) -> str:
+    if version == 0:
+        return f"{path}: not a run file of iwb-batch"
+    return f"{path}: schema version {version}, this program reads {target}"
+
+
+def _version_hint(version: int, target: int) -> str:
+    if version == 0:
+        return "Name a run of the runs folder; `iwb-batch runs` lists them."
+    if version > target:
+        return "Install the newer iwb-batch that wrote it."
+    return "Run `iwb-batch collect RUN` once: it brings the file up to date."

@@ -1,0 +1,220 @@
+"""Reading a run: what status, report, show and the workflow ask. Nothing here writes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from iwb_batch.core.run_facts import UsageRow
+from iwb_batch.errors import DamagedRun
+from iwb_batch.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The run row, JSON columns parsed."""
+
+    run_id: str
+    name: str
+    created_at: str
+    standing: str
+    standing_reason: str | None
+    benchmark: str
+    protocol: str
+    dataset: str
+    revision: str | None
+    subset: str | None
+    split: str
+    model_name: str
+    responses_file: str | None
+    judge: str
+    provider: str
+    host: str
+    plan_sha256: str
+    prompt_sha256: str
+    schema_sha256: str
+    data_sha256: str
+    responses_sha256: str
+    plan: Mapping[str, Any]
+    options: Mapping[str, Any]
+    notes: tuple[str, ...]
+    versions: Mapping[str, Any]
+    price_input: float | None
+    price_cached: float | None
+    price_output: float | None
+    price_source: str | None
+    enqueued_limit: int | None
+
+
+def run(database: Database) -> Run:
+    """The run of this file."""
+    row = database.row("SELECT * FROM run")
+    if row is None:
+        raise DamagedRun(f"{database.path}: holds no run", hint="Name a run of the runs folder; `iwb-batch runs` lists them.")
+    values = {name: row[name] for name in row.keys() if name != "id"}  # noqa: SIM118 (sqlite3.Row iterates values)
+    for name in ("plan", "options", "versions"):
+        values[name] = json.loads(values[name])
+    values["notes"] = tuple(json.loads(values["notes"]))
+    return Run(**values)
+
+
+def status_counts(database: Database) -> dict[str, int]:
+    """Requests by status: scored, open, failed."""
+    counts = {"scored": 0, "open": 0, "failed": 0}
+    for row in database.rows("SELECT status, count(*) FROM request_status GROUP BY status"):
+        counts[row[0]] = row[1]
+    return counts
+
+
+def open_attempts(database: Database) -> int:
+    """Attempts planned or sent that have no outcome yet."""
+    return int(database.value("SELECT count(*) FROM attempt_reading WHERE outcome IS NULL"))
+
+
+def open_and_sendable(database: Database) -> bool:
+    """True when an open request would get another attempt by itself (its policy has a number)."""
+    return bool(
+        database.value(
+            "SELECT EXISTS (SELECT 1 FROM request_status s JOIN request q USING (request_id)"
+            " LEFT JOIN policy p ON p.outcome = s.last_outcome"
+            " WHERE s.status = 'open' AND (s.last_outcome IS NULL OR p.allowed IS NOT NULL OR s.attempts <= q.released))"
+        )
+    )
+
+
+def outcome_counts(database: Database) -> dict[str, int]:
+    """Attempts by outcome."""
+    return {
+        row[0]: row[1]
+        for row in database.rows(
+            "SELECT outcome, count(*) FROM attempt_log WHERE outcome IS NOT NULL GROUP BY outcome ORDER BY outcome"
+        )
+    }
+
+
+def failures_by_outcome(database: Database) -> list[tuple[str, str | None, int, str | None]]:
+    """(outcome, error code, requests, the provider's words) of failed requests, most frequent first."""
+    return [
+        (row[0], row[1], row[2], row[3])
+        for row in database.rows(
+            "SELECT outcome, error_code, count(*) AS n, min(message) FROM failure"
+            " GROUP BY outcome, error_code ORDER BY n DESC, outcome, error_code"
+        )
+    ]
+
+
+def tokens(database: Database) -> dict[str, int]:
+    """Sums of token counts over attempt_log; strays are left out."""
+    row = database.row(
+        "SELECT coalesce(sum(prompt_tokens), 0) AS prompt, coalesce(sum(cached_tokens), 0) AS cached,"
+        " coalesce(sum(completion_tokens), 0) AS completion, coalesce(sum(reasoning_tokens), 0) AS reasoning"
+        " FROM attempt_log"
+    )
+    assert row is not None, "an aggregate has one row"
+    return {name: row[name] for name in row.keys()}  # noqa: SIM118
+
+
+def usage(database: Database) -> list[UsageRow]:
+    """Usage by class: good, resubmitted, wasted, unknown."""
+    return [UsageRow(*row) for row in database.rows("SELECT * FROM usage ORDER BY class")]
+
+
+def mean_completion_tokens(database: Database) -> float | None:
+    """Mean completion tokens of the answers so far; None before the first."""
+    found: float | None = database.value(
+        "SELECT avg(completion_tokens) FROM reading WHERE completion_tokens IS NOT NULL"
+    )
+    return found
+
+
+def requests_in_flight(database: Database) -> tuple[int, int]:
+    """(requests, estimated input tokens) of batches sent and not collected."""
+    row = database.row(
+        "SELECT coalesce(sum(f.n_requests), 0), coalesce(sum(f.n_tokens), 0) FROM batch b"
+        " JOIN request_file f USING (request_file_id) WHERE b.state IN ('creating', 'submitted', 'ended')"
+    )
+    assert row is not None, "an aggregate has one row"
+    return int(row[0]), int(row[1])
+
+
+def batches(database: Database) -> list[dict[str, Any]]:
+    """Rows of batch_log, dropped ones included."""
+    return [dict(row) for row in database.rows("SELECT * FROM batch_log ORDER BY batch_id")]
+
+
+def strays(database: Database) -> dict[str, int]:
+    """Raw lines that belong to no reading, by kind."""
+    return {
+        row[0]: row[1]
+        for row in database.rows("SELECT kind, count(*) FROM raw_line WHERE kind <> 'answer' GROUP BY kind ORDER BY kind")
+    }
+
+
+def models(database: Database) -> dict[str, int]:
+    """Answers by the model the provider says answered."""
+    return {
+        row[0]: row[1]
+        for row in database.rows(
+            "SELECT model, count(*) FROM attempt_log WHERE model IS NOT NULL GROUP BY model ORDER BY model"
+        )
+    }
+
+
+def left_out(database: Database) -> dict[str, int]:
+    """Items without requests, by reason."""
+    return {
+        row[0]: row[1]
+        for row in database.rows(
+            "SELECT left_out, count(*) FROM item WHERE left_out IS NOT NULL GROUP BY left_out ORDER BY left_out"
+        )
+    }
+
+
+def query(database: Database, sql: str) -> tuple[list[str], Iterator[sqlite3.Row]]:
+    """Run a user's SQL on a read-only connection: (column names, rows)."""
+    cursor = database.execute(sql)
+    columns = [d[0] for d in cursor.description or ()]
+    return columns, iter(cursor)
+
+
+def item(database: Database, item_index: int) -> dict[str, Any] | None:
+    """One item with its response, None when the run has no such index."""
+    row = database.row(
+        "SELECT i.*, r.reasoning, r.answer, r.flags AS response_flags, r.line AS response_line"
+        " FROM item i LEFT JOIN response r USING (item_index) WHERE i.item_index = ?",
+        (item_index,),
+    )
+    return None if row is None else dict(row)
+
+
+def item_requests(database: Database, item_index: int) -> list[dict[str, Any]]:
+    """request_status rows of one item."""
+    return [
+        dict(row)
+        for row in database.rows("SELECT * FROM request_status WHERE item_index = ? ORDER BY request_id", (item_index,))
+    ]
+
+
+def request_attempts(database: Database, request_id: int) -> list[dict[str, Any]]:
+    """Every attempt of a request with its reading and verdict, in order."""
+    return [
+        dict(row)
+        for row in database.rows(
+            "SELECT l.*, j.score, j.preferred, j.reason, j.notes FROM attempt_log l"
+            " JOIN attempt_reading r ON r.custom_id = l.custom_id LEFT JOIN judgement j ON j.reading_id = r.reading_id"
+            " WHERE l.request_id = ? ORDER BY l.attempt",
+            (request_id,),
+        )
+    ]
+
+
+def request_line(database: Database, custom_id: str) -> tuple[str, int] | None:
+    """(request file name, 1-based line) of an attempt."""
+    row = database.row(
+        "SELECT f.name, a.line FROM attempt a JOIN request_file f USING (request_file_id) WHERE a.custom_id = ?",
+        (custom_id,),
+    )
+    return None if row is None else (row[0], row[1])

@@ -1,0 +1,111 @@
+"""One step forward for a run: look, send, poll, receive, plan again. submit and collect are loops over these."""
+
+from __future__ import annotations
+
+from iwb_batch.errors import ProviderRefused, Unreachable
+from iwb_batch.model import BatchState
+from iwb_batch.store import batches, views
+from iwb_batch.workflow.receive import poll, receive
+from iwb_batch.workflow.reconcile import reconcile
+from iwb_batch.workflow.request_files import write_request_files
+from iwb_batch.workflow.send import send_what_fits
+from iwb_batch.workflow.session import Session
+
+UNSENT = (BatchState.PLANNED, BatchState.UPLOADING, BatchState.UPLOADED, BatchState.CREATING)
+LIVE = (BatchState.UPLOADING, BatchState.CREATING, BatchState.SUBMITTED, BatchState.ENDED)
+FIRST_PAUSE = 0.5
+LAST_PAUSE = 10.0
+
+
+def send(session: Session) -> None:
+    """Look at the provider, then send what fits."""
+    if batches.in_state(session.database, *UNSENT) and reconcile(session):
+        send_what_fits(session)
+
+
+def plan_and_send(session: Session) -> None:
+    """Write request files for what needs another attempt and send what fits."""
+    if not session.may_send:
+        reconcile(session)
+        return
+    write_request_files(session)
+    send(session)
+    if session.may_send and write_request_files(session):  # a file was split for its size
+        send(session)
+
+
+def send_within_wait(session: Session) -> None:
+    """Send, waiting at most ``--wait`` seconds for files to be processed and batches to be accepted."""
+    deadline = session.clock.monotonic() + session.waiting.wait
+    pause = FIRST_PAUSE
+    plan_and_send(session)
+    while _may_still_change(session):
+        left = deadline - session.clock.monotonic()
+        if left <= 0:
+            return
+        session.clock.sleep(min(pause, left))
+        pause = min(pause * 2, LAST_PAUSE)
+        plan_and_send(session)
+        poll(session, only_status="validating")
+
+
+def _may_still_change(session: Session) -> bool:
+    """True while waiting a little may send more or show that a batch was accepted."""
+    if not session.may_send:
+        return False
+    unsent = batches.in_state(session.database, *UNSENT)
+    sent = batches.in_state(session.database, BatchState.SUBMITTED)
+    held_back = all(b.error is not None and ("--budget" in b.error or "in flight" in b.error) for b in unsent)
+    validating = any((b.remote_status or "").lower() == "validating" for b in sent)
+    return (bool(unsent) and not held_back) or validating
+
+
+def one_pass(session: Session) -> None:
+    """Everything that can be done now for a run: the body of ``collect``."""
+    session.looked = False
+    reconcile(session)
+    poll(session)
+    receive(session)
+    send_within_wait(session)
+    receive(session)
+    tell_refusals(session)
+
+
+def tell_refusals(session: Session) -> None:
+    """Raise what the provider refused in this pass, once everything else is safe in run.db."""
+    if session.refusals:
+        reasons, session.refusals = session.refusals, []
+        raise ProviderRefused(
+            reasons[0] + (f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""),
+            hint="Nothing more is sent. Mend the cause, then `iwb-batch collect --retry OUTCOME` (after a halt) or"
+            " `iwb-batch submit --run NAME`.",
+        )
+
+
+def tell_unreachable(session: Session) -> None:
+    """Raise when not a single call of this command got an answer."""
+    if session.unanswered is not None and not session.answered:
+        raise Unreachable(
+            f"{session.provider.host} cannot be reached: {session.unanswered}",
+            hint="Check the network and the endpoint's spelling, then run the same command again; nothing is lost.",
+        )
+
+
+def is_finished(session: Session) -> bool:
+    """True when nothing is under way and nothing more would be sent."""
+    if batches.in_state(session.database, *LIVE):
+        return False
+    if not session.may_send:
+        return True
+    counts = views.status_counts(session.database)
+    if counts["open"] == 0:
+        return True
+    return views.open_attempts(session.database) == 0 and not views.open_and_sendable(session.database)
+
+
+def collect_code(session: Session) -> int:
+    """Exit code of ``collect``: 0 every request judged, 4 finished but not all judged, 3 not finished."""
+    counts = views.status_counts(session.database)
+    if counts["open"] == 0 and counts["failed"] == 0:
+        return 0
+    return 4 if is_finished(session) else 3

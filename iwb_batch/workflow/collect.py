@@ -1,0 +1,168 @@
+"""``collect``: one pass, or passes until done; decisions a user may take by hand; ``cancel``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iwb_batch.errors import Declined, UsageError
+from iwb_batch.model import BatchState, Outcome
+from iwb_batch.providers.base import Ambiguous, Rejected, Unavailable
+from iwb_batch.store import batches, plan, views
+from iwb_batch.store.batches import BatchRow
+from iwb_batch.workflow import advance, opening
+from iwb_batch.workflow.receive import poll, receive
+from iwb_batch.workflow.reconcile import adopt, reconcile
+from iwb_batch.workflow.session import Session
+from iwb_batch.workflow.submit import Confirm
+
+
+@dataclass(frozen=True, slots=True)
+class ByHand:
+    """What the user decided: outcomes to retry (``all`` for any), a lost batch to adopt or to create again."""
+
+    retry: tuple[str, ...] = ()
+    adopt: tuple[tuple[int, str], ...] = ()
+    recreate: tuple[int, ...] = ()
+
+
+def collect(session: Session, by_hand: ByHand, confirm: Confirm) -> int:
+    """Bring answers home and resubmit what failed; returns the exit code (0, 3 or 4)."""
+    opening.check_prompt(session)
+    _apply(session, by_hand, confirm)
+    started = session.clock.monotonic()
+    while True:
+        advance.one_pass(session)
+        code = advance.collect_code(session)
+        if not session.waiting.watch:
+            advance.tell_unreachable(session)
+        if code != 3 or not session.waiting.watch:
+            _tell(session, code)
+            return code
+        if not _sleep(session, started):
+            _tell(session, code)
+            return code
+
+
+def _sleep(session: Session, started: float) -> bool:
+    """Wait for the next pass; False when ``--timeout`` is over."""
+    pause = session.waiting.poll_interval
+    if session.waiting.timeout is not None:
+        left = session.waiting.timeout - (session.clock.monotonic() - started)
+        if left <= 0:
+            return False
+        pause = min(pause, left)
+    session.clock.sleep(pause)
+    return True
+
+
+def _tell(session: Session, code: int) -> None:
+    counts = views.status_counts(session.database)
+    planned = sum(counts.values())
+    line = f"{counts['scored']} of {planned} requests judged, {counts['open']} open, {counts['failed']} failed"
+    if code == 3:
+        running = [b for b in batches.in_state(session.database, *advance.LIVE, BatchState.PLANNED, BatchState.UPLOADED)]
+        states = sorted({f"{b.file_name} {(b.remote_status or b.state.value)}" for b in running})
+        line += f"; not finished: {', '.join(states[:5])}" if states else "; not finished"
+    session.progress.say(line)
+    run = session.run
+    if run.standing != "running":
+        session.progress.warn(f"the run is {run.standing}: {run.standing_reason or 'by hand'}")
+
+
+def _apply(session: Session, by_hand: ByHand, confirm: Confirm) -> None:
+    for batch_id, remote_id in by_hand.adopt:
+        _adopt(session, batch_id, remote_id)
+    for batch_id in by_hand.recreate:
+        _recreate(session, batch_id, confirm)
+    if by_hand.retry:
+        _retry(session, by_hand.retry, confirm)
+
+
+def _unsettled(session: Session, batch_id: int) -> BatchRow:
+    batch = batches.get(session.database, batch_id)
+    if batch is None or batch.state is not BatchState.CREATING:
+        raise UsageError(
+            f"batch {batch_id} is not ambiguous",
+            hint="`iwb-batch status` shows the batches; only one in state 'creating' can be adopted or created again.",
+        )
+    return batch
+
+
+def _adopt(session: Session, batch_id: int, remote_id: str) -> None:
+    batch = _unsettled(session, batch_id)
+    try:
+        with session.call():
+            remote = session.provider.batch(remote_id)
+    except Rejected as error:
+        raise UsageError(f"--adopt: the provider does not know {remote_id}: {error.message}") from error
+    adopt(session, batch, remote)
+
+
+def _recreate(session: Session, batch_id: int, confirm: Confirm) -> None:
+    batch = _unsettled(session, batch_id)
+    if not confirm(f"create a batch for {batch.file_name} again? If the lost one exists it is paid twice."):
+        raise Declined("nothing was created")
+    with session.database.transaction():
+        batches.move(session.database, batch, BatchState.UPLOADED, error="created again by hand")
+        session.event("recreate", batch.file_name, batch.batch_id)
+
+
+def _retry(session: Session, outcomes: Sequence[str], confirm: Confirm) -> None:
+    known = {o.value for o in Outcome} - {Outcome.VALID.value}
+    unknown = [o for o in outcomes if o != "all" and o not in known]
+    if unknown:
+        raise UsageError(f"--retry: no outcome '{unknown[0]}'", hint=f"Outcomes: all, {', '.join(sorted(known))}.")
+    chosen = None if "all" in outcomes else list(outcomes)
+    if not confirm(f"give requests that ended {', '.join(outcomes)} a fresh budget and send them again?"):
+        raise Declined("nothing was released")
+    with session.database.transaction():
+        n = plan.release(session.database, chosen, fresh_budget=True)
+        session.event("retry", f"{', '.join(outcomes)}: {n} requests")
+        if session.run.standing != "running":
+            session.stand("running", None)
+    session.progress.say(f"{n} requests get a fresh budget")
+
+
+def cancel(session: Session) -> int:
+    """Stop the run first, then cancel its remote batches; answered work stays. Returns the exit code 0 or 3."""
+    session.stand("stopped", "cancelled by the user")
+    session.boundary("stopped")
+    reconcile(session)
+    with session.database.transaction():
+        for batch in batches.in_state(session.database, BatchState.PLANNED, BatchState.UPLOADED):
+            session.progress.say(f"{batch.file_name}: not sent")
+    failed = [b for b in batches.in_state(session.database, BatchState.SUBMITTED) if not _cancel_one(session, b)]
+    poll(session)
+    receive(session)
+    advance.tell_unreachable(session)
+    return 3 if failed or batches.in_state(session.database, *advance.LIVE) else 0
+
+
+def _cancel_one(session: Session, batch: BatchRow) -> bool:
+    assert batch.remote_batch_id is not None, "a submitted batch has its remote id"
+    try:
+        with session.call():
+            remote = session.provider.cancel(batch.remote_batch_id)
+    except (Unavailable, Ambiguous, Rejected) as error:
+        session.progress.warn(f"{batch.remote_batch_id}: not cancelled: {error.message}; run cancel again")
+        return False
+    batches.note(session.database, batch, remote_status=remote.status)
+    session.progress.say(f"{batch.file_name}: {remote.status}")
+    return True
+
+
+def delete_remote(session: Session) -> int:
+    """Delete input, output and error files of collected batches at the provider; returns how many."""
+    deleted = 0
+    for batch in batches.in_state(session.database, BatchState.COLLECTED):
+        for file_id in (batch.input_file_id, batch.output_file_id, batch.error_file_id):
+            if file_id is None:
+                continue
+            try:
+                with session.call():
+                    deleted += session.provider.delete_file(file_id)
+            except (Unavailable, Ambiguous, Rejected) as error:
+                session.progress.warn(f"{file_id}: not deleted: {error.message}")
+    session.event("remote_deleted", f"{deleted} files")
+    return deleted

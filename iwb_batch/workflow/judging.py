@@ -1,0 +1,103 @@
+"""The judge of one run: how its requests are rendered and how its answers are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from iwb_batch import benchmarks, schemas
+from iwb_batch.benchmarks import Benchmark
+from iwb_batch.core import lifecycle, tokens
+from iwb_batch.core.render import LineRenderer, custom_id
+from iwb_batch.core.verdict import InvalidVerdict, VerdictReader, preference_judgement, score_judgement
+from iwb_batch.model import Item, Judgement, Request
+from iwb_batch.store import plan
+from iwb_batch.store.database import Database
+from iwb_batch.store.plan import PlannedAttempt, ToSend
+from iwb_batch.workflow.settings import JudgeSettings, sha256_text
+
+
+class Judging:
+    """Built from a benchmark and the judge's settings; the same for every request of a run."""
+
+    def __init__(self, benchmark: Benchmark, settings: JudgeSettings) -> None:
+        self.benchmark = benchmark
+        self.settings = settings
+        self.renderer = LineRenderer(
+            benchmark.system, benchmark.template, model=settings.judge, extra_body=_extra_body(benchmark, settings)
+        )
+        self.tokens = tokens.PromptTokens(tokens.best_counter(), benchmark.system, benchmark.template)
+        self._schema_text = schemas.read_text(benchmark.schema)
+        self._reader: VerdictReader | None = None
+
+    @classmethod
+    def of_plan(cls, stored: Mapping[str, Any]) -> Judging:
+        """From the plan kept in run.db."""
+        judge = stored["judge"]
+        settings = JudgeSettings(
+            judge=judge["deployment"],
+            provider=stored["provider"],
+            max_completion_tokens=judge["max_completion_tokens"],
+            reasoning_effort=judge["reasoning_effort"],
+            structured_output=judge["structured_output"],
+            repeats=stored["repeats"],
+            orders=stored["orders"],
+        )
+        return cls(benchmarks.get(stored["benchmark"]), settings)
+
+    @property
+    def prompt_sha256(self) -> str:
+        """Over system prompt and template."""
+        return self.renderer.prompt_sha256
+
+    @property
+    def schema_sha256(self) -> str:
+        """Over the schema verdicts are checked against."""
+        return sha256_text(self._schema_text)
+
+    def render(self, run_id: str, to_send: ToSend) -> tuple[PlannedAttempt, bytes]:
+        """One line of a request file, with the attempt that goes with it (its line number is the writer's)."""
+        limit = lifecycle.next_token_limit(
+            to_send.last_outcome, to_send.last_limit, self.settings.max_completion_tokens
+        )
+        fields = self.benchmark.fields(to_send.item, to_send.answer, to_send.request)
+        name = custom_id(run_id, to_send.request, to_send.attempt)
+        changed = None if limit == self.settings.max_completion_tokens else f"max_completion_tokens {limit}"
+        attempt = PlannedAttempt(
+            request_id=to_send.request_id,
+            attempt=to_send.attempt,
+            custom_id=name,
+            line=0,
+            token_limit=limit,
+            n_tokens=self.tokens.count(fields),
+            changed=changed,
+        )
+        return attempt, self.renderer.line(name, fields, limit)
+
+    def messages(self, item: Item, answer: str, request: Request) -> list[dict[str, str]]:
+        """The messages of a request, as sent."""
+        return self.renderer.messages(self.benchmark.fields(item, answer, request))
+
+    def read(self, content: str, request: Request, database: Database) -> Judgement | InvalidVerdict:
+        """Read a judge's answer. The judged texts are only fetched where a verdict is cut out of prose."""
+        if self._reader is None:
+            keys = ("score", "reason") if self.benchmark.protocol == "rubric" else ("preference", "reason")
+            self._reader = VerdictReader(schemas.load(self.benchmark.schema), keys=keys)
+        verdict = self._reader.read(content)
+        if not isinstance(verdict, InvalidVerdict) and "prose" in verdict.notes:
+            item, answer = plan.judged(database, request.item_index)
+            verdict = self._reader.read(content, self.benchmark.judged_texts(item, answer))
+        if isinstance(verdict, InvalidVerdict):
+            return verdict
+        if request.pair_order is not None:
+            return preference_judgement(verdict, request.pair_order)
+        return score_judgement(verdict)
+
+
+def _extra_body(benchmark: Benchmark, settings: JudgeSettings) -> dict[str, Any]:
+    body: dict[str, Any] = {}
+    if settings.reasoning_effort is not None:
+        body["reasoning_effort"] = settings.reasoning_effort
+    if settings.structured_output:
+        body["response_format"] = {"type": "json_schema", "json_schema": schemas.load(benchmark.request_schema)}
+    return body

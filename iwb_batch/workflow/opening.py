@@ -1,0 +1,127 @@
+"""Opening a run for work or for reading; which run a command means; connecting to its provider."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from iwb_batch.errors import DamagedRun, InputError, IwbError, UsageError
+from iwb_batch.providers.base import BatchProvider
+from iwb_batch.store import database as db
+from iwb_batch.store import views
+from iwb_batch.store.database import Database
+from iwb_batch.workflow import folder as folders
+from iwb_batch.workflow.clock import Clock
+from iwb_batch.workflow.folder import RunFolder
+from iwb_batch.workflow.judging import Judging
+from iwb_batch.workflow.progress import Progress
+from iwb_batch.workflow.session import Session
+from iwb_batch.workflow.settings import Options, Waiting
+
+Connect = Callable[[str, Options], BatchProvider]
+"""From (provider, options) to an open provider; raises ProviderRefused without credentials."""
+
+
+def connect_from(environ: Mapping[str, str], progress: Progress) -> Connect:
+    """The real way to connect: credentials from environment variables, redacted from then on."""
+
+    def connect(provider: str, options: Options) -> BatchProvider:
+        from iwb_batch.providers.connection import from_environment
+        from iwb_batch.providers.openai_batch import OpenAIBatch
+        from iwb_batch.providers.redaction import install
+
+        connection = from_environment(
+            provider=provider,
+            auth=options.auth,
+            api_version=options.api_version,
+            entra_scope=options.entra_scope,
+            environ=environ,
+        )
+        install(connection.secrets)
+        for warning in connection.warnings:
+            progress.warn(warning)
+        return OpenAIBatch(connection)
+
+    return connect
+
+
+def newest(runs_dir: Path) -> RunFolder:
+    """The run created last, by run.db."""
+    found = []
+    for folder in folders.run_folders(runs_dir):
+        try:
+            with db.open_read_only(folder.database) as database:
+                found.append((views.run(database).created_at, folder.path.name, folder))
+        except IwbError:
+            continue  # a damaged run is shown by `runs`, it is never the newest
+    if not found:
+        raise InputError(f"{runs_dir}: no runs", hint="`iwb-batch submit` makes one; --runs-dir names another folder.")
+    return max(found, key=lambda entry: entry[:2])[2]
+
+
+def choose(runs_dir: Path, name: str | None) -> RunFolder:
+    """The named run, or the newest."""
+    return newest(runs_dir) if name is None else folders.find_run(runs_dir, name)
+
+
+@contextmanager
+def reading(folder: RunFolder) -> Iterator[Database]:
+    """The run's database, read-only; takes no lock."""
+    database = db.open_read_only(folder.database)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+@contextmanager
+def working(
+    folder: RunFolder,
+    *,
+    connect: Connect,
+    waiting: Waiting,
+    clock: Clock,
+    progress: Progress,
+    fresh: bool = False,
+    options: Callable[[Options], Options] = lambda stored: stored,
+) -> Iterator[Session]:
+    """The run locked, opened for writing and connected; ``options`` may change what is stored."""
+    with folders.locked(folder):
+        database = db.open_for_writing(folder.database)
+        try:
+            run = views.run(database)
+            settings = options(Options.restored(run.options))
+            provider = connect(run.provider, settings)
+            _same_host(run, provider)
+            yield Session(
+                database=database,
+                folder=folder,
+                provider=provider,
+                judging=Judging.of_plan(run.plan),
+                options=settings,
+                waiting=waiting,
+                clock=clock,
+                progress=progress,
+                fresh=fresh,
+            )
+        finally:
+            database.close()
+
+
+def _same_host(run: views.Run, provider: BatchProvider) -> None:
+    if provider.host != run.host:
+        raise UsageError(
+            f"this run belongs to {run.host}, the endpoint is {provider.host}",
+            hint="File and batch ids belong to their resource: set the endpoint of the run, or submit a new run.",
+        )
+
+
+def check_prompt(session: Session) -> None:
+    """Refuse to go on when this version of the program would render another prompt than the run's."""
+    run = session.run
+    if (session.judging.prompt_sha256, session.judging.schema_sha256) != (run.prompt_sha256, run.schema_sha256):
+        raise DamagedRun(
+            f"{session.folder.database}: made with another prompt or verdict schema than this version has",
+            hint=f"Use iwb-batch {run.versions.get('iwb-batch')} for this run; reports need no judge and still work.",
+        )

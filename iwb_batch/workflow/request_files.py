@@ -1,0 +1,127 @@
+"""Writing request files: streamed, cut by limits, hashed, written once; each with its attempts in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+from iwb_batch.core.split import Filler, Limits
+from iwb_batch.store import plan
+from iwb_batch.store.database import Database
+from iwb_batch.store.plan import PlannedAttempt, ToSend
+from iwb_batch.workflow.folder import WholeFile
+from iwb_batch.workflow.judging import Judging
+from iwb_batch.workflow.session import Session
+
+ATTEMPTS_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the open requests of a run come to: files, requests, bytes, estimated input tokens."""
+
+    files: int = 0
+    requests: int = 0
+    n_bytes: int = 0
+    n_tokens: int = 0
+
+
+def limits_of(session: Session) -> Limits:
+    """Limits of a request file: the user's, and the enqueued-token limit learned so far."""
+    known = [n for n in (session.options.enqueued_token_limit, session.run.enqueued_limit) if n is not None]
+    return Limits(
+        session.options.max_requests_per_file, session.options.max_bytes_per_file, min(known) if known else None
+    )
+
+
+def measure(database: Database, judging: Judging, run_id: str, limits: Limits) -> Measured:
+    """Render everything that would be sent, without writing it: exact bytes, counted tokens, number of files."""
+    plan.mark_sendable(database)
+    filler, files, requests, n_bytes, n_tokens = Filler(limits), 0, 0, 0, 0
+    for to_send in plan.sendable(database):
+        attempt, line = judging.render(run_id, to_send)
+        files += filler.add(len(line), attempt.n_tokens, _name(to_send))
+        requests += 1
+        n_bytes += len(line)
+        n_tokens += attempt.n_tokens
+    return Measured(files, requests, n_bytes, n_tokens)
+
+
+def write_request_files(session: Session) -> int:
+    """Write request files for every open request without an open attempt; returns how many requests."""
+    total = plan.mark_sendable(session.database)
+    if total == 0:
+        return 0
+    run_id, done = session.run.run_id, 0
+    filler = Filler(limits_of(session))
+    with ExitStack() as stack:
+        current: _OpenFile | None = None
+        for to_send in plan.sendable(session.database):
+            attempt, line = session.judging.render(run_id, to_send)
+            if filler.add(len(line), attempt.n_tokens, _name(to_send)):
+                if current is not None:
+                    current.commit()
+                    stack.close()
+                current = stack.enter_context(_open_file(session))
+            assert current is not None, "the first line opens a file"
+            current.add(attempt, line)
+            done += 1
+            session.progress.count("writing requests", done, total)
+        if current is not None:
+            current.commit()
+    return done
+
+
+def _name(to_send: ToSend) -> str:
+    return f"item {to_send.request.item_index}"
+
+
+class _OpenFile:
+    """A request file being written, with its row and attempts in one open transaction."""
+
+    def __init__(self, session: Session, whole: WholeFile, number: int) -> None:
+        self._session = session
+        self._whole = whole
+        self._number = number
+        self._pending: list[PlannedAttempt] = []
+        self._requests = 0
+        self._tokens = 0
+
+    def add(self, attempt: PlannedAttempt, line: bytes) -> None:
+        """Append one line and its attempt."""
+        self._whole.write(line)
+        self._requests += 1
+        self._pending.append(replace(attempt, line=self._requests))
+        self._tokens += attempt.n_tokens
+        if len(self._pending) >= ATTEMPTS_AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        plan.add_attempts(self._session.database, self._number, self._pending)
+        self._pending.clear()
+
+    def commit(self) -> None:
+        """Put the file into place, then plan its batch. The file is on disk before anything depends on it."""
+        self._flush()
+        sha256 = self._whole.commit()
+        self._session.boundary("request_file_written")
+        plan.close_request_file(
+            self._session.database,
+            self._number,
+            sha256=sha256,
+            n_requests=self._requests,
+            n_bytes=self._whole.n_bytes,
+            n_tokens=self._tokens,
+            at=self._session.clock.stamp(),
+        )
+
+
+@contextmanager
+def _open_file(session: Session) -> Iterator[_OpenFile]:
+    with session.database.transaction():
+        number = plan.next_file_number(session.database)
+        name = f"{number:04d}.jsonl"
+        plan.open_request_file(session.database, number, name, session.clock.stamp())
+        with WholeFile(session.folder.requests / name) as whole:
+            yield _OpenFile(session, whole, number)

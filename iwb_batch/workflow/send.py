@@ -1,0 +1,314 @@
+"""Sending: upload, wait until the file is processed, create the batch. The intent is committed before each call."""
+
+from __future__ import annotations
+
+from iwb_batch.core import lifecycle
+from iwb_batch.core.lifecycle import Refusal
+from iwb_batch.errors import DamagedRun, ProviderRefused
+from iwb_batch.inputs.rows import file_sha256
+from iwb_batch.model import BatchState, Outcome
+from iwb_batch.providers.base import Ambiguous, Rejected, RemoteBatch, RemoteFile, Unavailable
+from iwb_batch.store import answers, batches, plan, views
+from iwb_batch.store.batches import BatchRow
+from iwb_batch.workflow.clock import stamp
+from iwb_batch.workflow.session import Session, retry_moment, words
+
+INPUT_EXPIRES_AFTER = 30 * 24 * 3600
+"""Seconds an input file lives at the provider; with an expiry the quota is 10,000 files instead of 500."""
+
+ASSUMED_OUTPUT_TOKENS = 1_000
+"""Output tokens assumed for a request before the run has any answer."""
+
+
+def send_what_fits(session: Session) -> None:
+    """Move planned batches on as far as quota, budget and the provider allow, in order."""
+    for batch in batches.in_state(session.database, BatchState.PLANNED, BatchState.UPLOADED):
+        if not session.may_send:
+            return
+        if not session.is_due(batch.not_before):
+            continue
+        if not _fits_quota(session, batch) or not _fits_budget(session, batch):
+            return
+        if batch.state is BatchState.PLANNED:
+            uploaded = _upload(session, batch)
+            if uploaded is None:
+                continue
+            batch = uploaded  # noqa: PLW2901 (the same batch, one state further)
+        if _is_processed(session, batch):
+            _create(session, batch)
+
+
+def waiting_reason(session: Session) -> str | None:
+    """Why planned batches are still here, in words; None when none is."""
+    held = batches.in_state(session.database, BatchState.PLANNED, BatchState.UPLOADED)
+    if not held:
+        return None
+    reasons = {batch.error for batch in held if batch.error}
+    return next(iter(sorted(reasons)), None)
+
+
+def _limit(session: Session) -> int | None:
+    known = [n for n in (session.options.enqueued_token_limit, session.run.enqueued_limit) if n is not None]
+    return min(known) if known else None
+
+
+def _fits_quota(session: Session, batch: BatchRow) -> bool:
+    limit = _limit(session)
+    if limit is None:
+        return True
+    in_flight = batches.tokens_in_flight(session.database)
+    if in_flight + batch.n_tokens <= limit:
+        return True
+    if batch.n_tokens > limit and batch.n_requests > 1:
+        split(session, batch, f"{batch.n_tokens} estimated tokens, limit {limit}")
+        return False
+    if in_flight == 0:
+        return True  # alone in the queue and indivisible: only the provider can say
+    _wait_for(session, batch, f"waits for the enqueued-token limit: {in_flight} of {limit} tokens are in flight")
+    return False
+
+
+def _wait_for(session: Session, batch: BatchRow, why: str) -> None:
+    if batch.error != why:
+        batches.note(session.database, batch, error=why)
+        session.progress.say(f"{batch.file_name}: {why}")
+
+
+def split(session: Session, batch: BatchRow, why: str) -> None:
+    """Give up a file too large for the limit; its requests go into smaller files. Costs no budget."""
+    with session.database.transaction():
+        answers.close_without_line(
+            session.database, batch.request_file_id, Outcome.NOT_RUN, lifecycle.SPLIT, session.clock.stamp()
+        )
+        batches.move(session.database, batch, BatchState.DROPPED, error=f"split: {why}")
+    session.progress.say(f"{batch.file_name}: split, {why}")
+
+
+def expected_cost(session: Session, requests: int, input_tokens: int) -> float | None:
+    """USD a number of requests is expected to cost, from this run's own answers once there are any."""
+    per_answer = views.mean_completion_tokens(session.database) or ASSUMED_OUTPUT_TOKENS
+    return session.prices.cost(input_tokens, requests * per_answer)
+
+
+def _fits_budget(session: Session, batch: BatchRow) -> bool:
+    budget = session.options.budget
+    if budget is None:
+        return True
+    spent = sum(row.cost_usd or 0.0 for row in views.usage(session.database))
+    in_flight = expected_cost(session, *views.requests_in_flight(session.database)) or 0.0
+    this = expected_cost(session, batch.n_requests, batch.n_tokens) or 0.0
+    if spent + in_flight + this <= budget:
+        return True
+    _wait_for(
+        session,
+        batch,
+        f"held back by --budget {budget:.2f}: spent {spent:.2f}, in flight {in_flight:.2f}, this file {this:.2f} USD",
+    )
+    return False
+
+
+def _upload(session: Session, batch: BatchRow) -> BatchRow | None:
+    path = session.folder.requests / batch.file_name
+    if not path.is_file() or file_sha256(path) != batch.file_sha256:
+        raise DamagedRun(
+            f"{path}: missing or changed since it was written",
+            hint="Restore it from a copy; nothing is sent from a changed file.",
+        )
+    session.boundary("before_upload_intent")
+    batch = batches.move(session.database, batch, BatchState.UPLOADING, called_at=session.clock.stamp(), error=None)
+    session.boundary("upload_intent")
+    try:
+        with session.call():
+            remote = session.provider.upload(
+                path, upload_name(session, batch), expires_after=INPUT_EXPIRES_AFTER
+            )
+    except Ambiguous as error:
+        batches.note(session.database, batch, error=f"upload unanswered: {error.message}")
+        session.progress.warn(f"{batch.file_name}: no answer to the upload; the provider's list of files will tell")
+        return None
+    except Unavailable as error:
+        _back_to(session, batch, BatchState.PLANNED, error)
+        return None
+    except Rejected as error:
+        batches.move(session.database, batch, BatchState.PLANNED, error=words(error.errors, error.message))
+        raise ProviderRefused(
+            f"upload of {batch.file_name} refused: {words(error.errors, error.message)}",
+            hint="Nothing was sent for judging. Mend the cause (too many input files: delete old ones), then run the"
+            " same command again.",
+        ) from error
+    except ProviderRefused:
+        batches.move(session.database, batch, BatchState.PLANNED)
+        raise
+    session.boundary("upload_answered")
+    return uploaded(session, batch, remote)
+
+
+def upload_name(session: Session, batch: BatchRow) -> str:
+    """File name of an upload: ties the file to run and request file, names nothing local."""
+    return f"iwb-{session.run.run_id}-{batch.file_name}"
+
+
+def uploaded(session: Session, batch: BatchRow, remote: RemoteFile) -> BatchRow:
+    """Enter that the provider has the file."""
+    expires = stamp(remote.expires_at) if remote.expires_at else None
+    batch = batches.move(
+        session.database, batch, BatchState.UPLOADED, input_file_id=remote.file_id, input_expires_at=expires, error=None
+    )
+    session.boundary("uploaded")
+    return batch
+
+
+def _back_to(session: Session, batch: BatchRow, state: BatchState, error: Unavailable) -> None:
+    batches.move(
+        session.database,
+        batch,
+        state,
+        not_before=retry_moment(session, error, lifecycle.BACK_OFF_FIRST),
+        error=f"try again later: {error.message}",
+    )
+    session.progress.warn(f"{batch.file_name}: {error.message}; will be tried again")
+
+
+def _is_processed(session: Session, batch: BatchRow) -> bool:
+    """Azure refuses a batch over a file that is not processed yet, so its status is asked first."""
+    assert batch.input_file_id is not None, "an uploaded batch has its file id"
+    try:
+        with session.call():
+            remote = session.provider.file(batch.input_file_id)
+    except Unavailable:
+        return False
+    except Rejected as error:
+        # Right after an upload the file may not be known yet.
+        batches.note(session.database, batch, error=words(error.errors, error.message))
+        return False
+    if remote.status == "error":
+        _fresh_upload(session, batch, f"the provider could not process the file: {remote.status_details or 'no details'}")
+        return False
+    if remote.status in (None, "processed", "uploaded"):
+        return True
+    _wait_for(session, batch, f"uploaded; the provider's file status is {remote.status}")
+    return False
+
+
+def _fresh_upload(session: Session, batch: BatchRow, why: str) -> None:
+    if batch.fresh_uploads >= 1:
+        batches.note(session.database, batch, error=why)
+        raise ProviderRefused(
+            f"{batch.file_name}: {why} (again after a fresh upload)",
+            hint="Nothing of this file was judged or billed. Run `iwb-batch doctor` for the file round trip.",
+        )
+    delete_input(session, batch)
+    batches.move(
+        session.database,
+        batch,
+        BatchState.PLANNED,
+        input_file_id=None,
+        fresh_uploads=batch.fresh_uploads + 1,
+        error=why,
+    )
+    session.progress.warn(f"{batch.file_name}: {why}; uploading it afresh once")
+
+
+def delete_input(session: Session, batch: BatchRow) -> None:
+    """Delete an input file that is of no more use; a failure is noted and harmless."""
+    if batch.input_file_id is None:
+        return
+    try:
+        with session.call():
+            session.provider.delete_file(batch.input_file_id)
+    except (Unavailable, Ambiguous, Rejected) as error:
+        session.event("input_not_deleted", f"{batch.input_file_id}: {error.message}", batch.batch_id)
+        return
+    session.event("input_deleted", batch.input_file_id, batch.batch_id)
+
+
+def metadata(session: Session, batch: BatchRow) -> dict[str, str]:
+    """What a batch carries at the provider, so that a lost one can be found and matched."""
+    run = session.run
+    return {
+        "iwb_run": run.run_id,
+        "iwb_name": run.name,
+        "iwb_file": batch.file_name,
+        "iwb_sha256": batch.file_sha256,
+    }
+
+
+def _create(session: Session, batch: BatchRow) -> None:
+    assert batch.input_file_id is not None, "an uploaded batch has its file id"
+    session.boundary("before_create_intent")
+    input_file_id = batch.input_file_id
+    batch = batches.move(
+        session.database, batch, BatchState.CREATING, called_at=session.clock.stamp(), empty_listings=0, error=None
+    )
+    session.boundary("create_intent")
+    try:
+        with session.call():
+            remote = session.provider.create(input_file_id, metadata(session, batch))
+    except Ambiguous as error:
+        batches.note(session.database, batch, error=f"create unanswered: {error.message}")
+        session.progress.warn(
+            f"{batch.file_name}: no answer to the create call; it is not repeated until the provider's list of batches"
+            " shows whether it happened"
+        )
+        return
+    except Unavailable as error:
+        _back_to(session, batch, BatchState.UPLOADED, error)
+        return
+    except Rejected as error:
+        _refused_at_create(session, batch, error)
+        return
+    except ProviderRefused:
+        batches.move(session.database, batch, BatchState.UPLOADED)
+        raise
+    session.boundary("create_answered")
+    submitted(session, batch, remote)
+
+
+def submitted(session: Session, batch: BatchRow, remote: RemoteBatch) -> BatchRow:
+    """Enter that the provider has the batch."""
+    batch = batches.move(
+        session.database,
+        batch,
+        BatchState.SUBMITTED,
+        remote_batch_id=remote.batch_id,
+        remote_status=remote.status,
+        submitted_at=session.clock.stamp(),
+        error=None,
+    )
+    session.boundary("submitted")
+    session.progress.say(f"{batch.file_name}: batch {remote.batch_id} {remote.status} ({batch.n_requests} requests)")
+    return batch
+
+
+def _refused_at_create(session: Session, batch: BatchRow, error: Rejected) -> None:
+    said = words(error.errors, error.message)
+    kind = lifecycle.refusal([(e.code, e.message) for e in error.errors] or [(None, error.message)])
+    if kind is Refusal.QUEUE_FULL:
+        batch = batches.move(session.database, batch, BatchState.UPLOADED, error=said)
+        queue_full(session, batch, said)
+        return
+    batch = batches.move(session.database, batch, BatchState.UPLOADED, error=said)
+    if kind is Refusal.FILE_PENDING:
+        return
+    if kind is Refusal.FILE_UNUSABLE:
+        _fresh_upload(session, batch, said)
+        return
+    raise ProviderRefused(
+        f"batch for {batch.file_name} refused: {said}",
+        hint="Nothing of this file was judged or billed. Mend the cause, then run the same command again.",
+    )
+
+
+def queue_full(session: Session, batch: BatchRow, said: str) -> None:
+    """Learn from a refusal for enqueued tokens: back off, and assume a limit. Costs no budget."""
+    refusals = batch.refusals + 1
+    in_flight = batches.tokens_in_flight(session.database)
+    learned = lifecycle.limit_named(said) or lifecycle.shrink_limit(in_flight, batch.n_tokens, refusals)
+    wait = lifecycle.back_off(refusals)
+    with session.database.transaction():
+        batches.note(session.database, batch, refusals=refusals, not_before=session.later(wait), error=said)
+        known = session.run.enqueued_limit
+        if learned is not None and (known is None or learned < known):
+            plan.update_run(session.database, enqueued_limit=max(learned, 1))
+            session.event("limit_learned", f"{learned} enqueued tokens: {said}", batch.batch_id)
+    session.progress.say(f"{batch.file_name}: the deployment's queue is full ({said}); next try in {wait:.0f} s")

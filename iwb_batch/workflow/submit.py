@@ -1,0 +1,311 @@
+"""``submit``: check inputs, plan, ask, write request files, send. The same command again continues."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from iwb_batch import benchmarks
+from iwb_batch.core import lifecycle
+from iwb_batch.core.prices import Prices, prices_for
+from iwb_batch.core.split import Limits
+from iwb_batch.errors import Declined, IwbError, PlanChanged, ProviderRefused, UsageError
+from iwb_batch.model import Outcome
+from iwb_batch.store import batches, plan, views
+from iwb_batch.store import database as db
+from iwb_batch.store.database import Database
+from iwb_batch.providers.base import BatchProvider
+from iwb_batch.workflow import advance, opening
+from iwb_batch.workflow import folder as folders
+from iwb_batch.workflow.clock import Clock
+from iwb_batch.workflow.folder import RunFolder
+from iwb_batch.workflow.judging import Judging
+from iwb_batch.workflow.opening import Connect
+from iwb_batch.workflow.prepare import Prepared, planned_requests, prepare
+from iwb_batch.workflow.progress import Progress
+from iwb_batch.workflow.receive import receive
+from iwb_batch.workflow.request_files import measure
+from iwb_batch.workflow.send import ASSUMED_OUTPUT_TOKENS
+from iwb_batch.workflow.session import Session
+from iwb_batch.workflow.settings import (
+    Estimate,
+    Inputs,
+    JudgeSettings,
+    Options,
+    Waiting,
+    canonical,
+    differences,
+)
+
+Confirm = Callable[[str], bool]
+"""Asks a question on a terminal; True elsewhere and with ``--yes``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitRequest:
+    """Everything ``submit`` was told."""
+
+    inputs: Inputs
+    judge: JudgeSettings
+    options: Options
+    waiting: Waiting
+    runs_dir: Path
+    run: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """What came of it: the folder, how many request files were sent, the exit code (0 or 3)."""
+
+    folder: RunFolder
+    sent: int
+    files: int
+    code: int
+
+
+def dry_run(request: SubmitRequest, *, clock: Clock, progress: Progress) -> tuple[Prepared, Estimate]:
+    """Check and plan everything in a temporary folder; contacts no provider, writes no run."""
+    with tempfile.TemporaryDirectory(prefix="iwb-batch-") as temporary:
+        database = db.create(Path(temporary) / "run.db")
+        try:
+            prepared = _prepare(database, request, "(no endpoint: dry run)", clock, progress)
+            return prepared, estimate(database, prepared, request)
+        finally:
+            database.close()
+
+
+def submit(
+    request: SubmitRequest, *, connect: Connect, confirm: Confirm, clock: Clock, progress: Progress
+) -> Submitted:
+    """Make the run, or find it, and send what fits. Raises before anything is sent when an input is wrong."""
+    _check_budget(request)
+    if request.run is not None:
+        folders.check_name(request.run)
+        existing = RunFolder(request.runs_dir / request.run)
+        if existing.database.is_file() and request.inputs.responses is None and not request.inputs.dataset:
+            return _resume(existing, request, connect, confirm, clock, progress)
+    # Credentials are asked for before inputs are read: a missing key is cheaper to find than a bad line.
+    provider = connect(request.judge.provider, request.options)
+    with folders.explained(request.runs_dir):
+        request.runs_dir.mkdir(parents=True, exist_ok=True)
+    with folders.staging(request.runs_dir) as staged:
+        database = db.create(staged.database)
+        try:
+            prepared = _prepare(database, request, provider.host, clock, progress)
+            name = request.run or folders.derived_name(
+                request.inputs.benchmark, prepared.subset, prepared.model_name, plan_sha256=prepared.plan_sha256
+            )
+            target = RunFolder(request.runs_dir / name)
+            exists = target.database.is_file()
+            if not exists:
+                _announce(prepared, progress)
+                _ask(estimate(database, prepared, request), confirm, progress)
+                plan.update_run(database, name=name)
+                batches.add_event(database, clock.stamp(), "planned", f"{prepared.n_items} items")
+        finally:
+            database.close()
+        if not exists:
+            target = folders.adopt_staging(staged, request.runs_dir, name)
+    return _work(target, request, prepared, _reuse(provider), confirm, clock, progress, fresh=not exists)
+
+
+def _reuse(provider: BatchProvider) -> Connect:
+    return lambda _provider, _options: provider
+
+
+def _prepare(
+    database: Database, request: SubmitRequest, host: str, clock: Clock, progress: Progress
+) -> Prepared:
+    return prepare(
+        database,
+        request.inputs,
+        request.judge,
+        request.options,
+        host=host,
+        prices=prices_of(request),
+        created_at=clock.stamp(),
+        progress=progress,
+    )
+
+
+def prices_of(request: SubmitRequest) -> Prices:
+    """Prices of the judge: the user's, else the bundled table's."""
+    return prices_for(
+        request.judge.judge,
+        price_input=request.options.price_input,
+        price_cached=request.options.price_cached,
+        price_output=request.options.price_output,
+        bundled=request.judge.provider == "azure",
+    )
+
+
+def _check_budget(request: SubmitRequest) -> None:
+    if request.options.budget is not None and not prices_of(request).known:
+        raise UsageError(
+            f"--budget: the price of {request.judge.judge} is unknown",
+            hint="Give --price-input and --price-output (USD per million tokens at batch price).",
+        )
+
+
+def estimate(database: Database, prepared: Prepared, request: SubmitRequest) -> Estimate:
+    """What sending everything that waits comes to. Output is assumed until the run has answers of its own."""
+    judging = Judging(benchmarks.get(request.inputs.benchmark), request.judge)
+    options = request.options
+    limits = Limits(options.max_requests_per_file, options.max_bytes_per_file, options.enqueued_token_limit)
+    measured = measure(database, judging, prepared.run_id, limits)
+    output = measured.requests * ASSUMED_OUTPUT_TOKENS
+    prices = prices_of(request)
+    return Estimate(
+        requests=measured.requests,
+        files=measured.files,
+        n_bytes=measured.n_bytes,
+        input_tokens=measured.n_tokens,
+        output_tokens=output,
+        cost_usd=prices.cost(measured.n_tokens, output),
+        token_label=judging.tokens.label,
+        price_source=prices.source,
+        notes=prepared.notes,
+    )
+
+
+def _announce(prepared: Prepared, progress: Progress) -> None:
+    for note in prepared.notes:
+        progress.warn(note)
+
+
+def _ask(found: Estimate, confirm: Confirm, progress: Progress) -> None:
+    line = describe(found)
+    progress.say(line)
+    if not confirm(f"{line}. Send?"):
+        raise Declined("nothing was sent", hint="Run the same command again to send.")
+
+
+def describe(found: Estimate) -> str:
+    """An estimate in one line."""
+    cost = "cost unknown" if found.cost_usd is None else f"about {found.cost_usd:.2f} USD"
+    return (
+        f"{found.requests} requests in {found.files} request files, {found.n_bytes / 1e6:.1f} MB,"
+        f" {found.input_tokens} input tokens, {cost}"
+    )
+
+
+def _resume(
+    folder: RunFolder, request: SubmitRequest, connect: Connect, confirm: Confirm, clock: Clock, progress: Progress
+) -> Submitted:
+    """``submit --run NAME`` without inputs: continue the run as it was planned."""
+    with opening.working(
+        folder, connect=connect, waiting=request.waiting, clock=clock, progress=progress
+    ) as session:
+        return _continue(session, confirm, resume=True)
+
+
+def _work(
+    folder: RunFolder,
+    request: SubmitRequest,
+    prepared: Prepared,
+    connect: Connect,
+    confirm: Confirm,
+    clock: Clock,
+    progress: Progress,
+    *,
+    fresh: bool,
+) -> Submitted:
+    with opening.working(
+        folder,
+        connect=connect,
+        waiting=request.waiting,
+        clock=clock,
+        progress=progress,
+        fresh=fresh,
+        options=lambda _stored: request.options,
+    ) as session:
+        if not fresh:
+            _take_over(session, request, prepared)
+        return _continue(session, confirm, resume=request.run is not None and not fresh)
+
+
+def _take_over(session: Session, request: SubmitRequest, prepared: Prepared) -> None:
+    """Continue an existing run: the plan must be the same, what may differ is stored, repeats may grow."""
+    run = session.run
+    found = differences(run.plan, prepared.plan)
+    if found:
+        named = "; ".join(f"{d.name}: {_short(d.run)} -> {_short(d.asked)}" for d in found)
+        raise PlanChanged(
+            f"run {run.name} exists with another plan: {named}",
+            hint="Choose another --run, or leave it out to get a run of its own.",
+        )
+    prices = prices_of(request)
+    with session.database.transaction():
+        plan.update_run(
+            session.database,
+            options=canonical(request.options.stored()),
+            price_input=prices.input,
+            price_cached=prices.cached,
+            price_output=prices.output,
+            price_source=prices.source,
+        )
+        plan.set_policy(
+            session.database, lifecycle.policy(request.options.max_resubmits, request.options.resubmit_filtered)
+        )
+        if request.judge.repeats > run.plan["repeats"]:
+            _grow(session, request)
+
+
+def _grow(session: Session, request: SubmitRequest) -> None:
+    run = session.run
+    grown = {**run.plan, "repeats": request.judge.repeats}
+    plan.update_run(session.database, plan=canonical(grown))
+    plan.add_requests(
+        session.database, planned_requests(session.database, session.judging.benchmark, request.judge)
+    )
+    session.event("repeats", f"{run.plan['repeats']} -> {request.judge.repeats}")
+
+
+def _short(value: object) -> str:
+    text = canonical({"": value})[4:-1]
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _continue(session: Session, confirm: Confirm, *, resume: bool) -> Submitted:
+    opening.check_prompt(session)
+    if not session.may_send:
+        _restart(session, confirm, resume=resume)
+    advance.send_within_wait(session)
+    receive(session)
+    advance.tell_refusals(session)
+    advance.tell_unreachable(session)
+    return _summary(session)
+
+
+def _restart(session: Session, confirm: Confirm, *, resume: bool) -> None:
+    """A stopped run goes on only when it is named; a halted one only by ``collect --retry``."""
+    run = session.run
+    if run.standing == "halted":
+        raise ProviderRefused(
+            f"run {run.name} is halted: {run.standing_reason}",
+            hint="When the cause is mended: `iwb-batch collect --retry rejected,filtered`.",
+        )
+    if not resume:
+        raise IwbError(
+            f"run {run.name} is stopped: {run.standing_reason or 'cancelled'}",
+            hint=f"`iwb-batch submit --run {run.name}` resumes it.",
+        )
+    if not confirm(f"run {run.name} is stopped ({run.standing_reason or 'cancelled'}). Resume and send the rest?"):
+        raise Declined("the run stays stopped", hint="Nothing was sent.")
+    with session.database.transaction():
+        released = plan.release(
+            session.database, [Outcome.CANCELLED.value, Outcome.ACCOUNT.value], fresh_budget=False
+        )
+        session.stand("running", None)
+        session.event("resumed", f"{released} requests released")
+
+
+def _summary(session: Session) -> Submitted:
+    rows = [row for row in views.batches(session.database) if row["state"] != "dropped"]
+    unsent = {state.value for state in advance.UNSENT}
+    sent = sum(1 for row in rows if row["state"] not in unsent)
+    if sent < len(rows):
+        session.progress.say(f"{sent} of {len(rows)} request files sent; collect sends the rest")
+    return Submitted(session.folder, sent, len(rows), 0 if sent == len(rows) else 3)
