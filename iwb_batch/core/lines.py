@@ -105,7 +105,7 @@ def _parse_slowly(line: bytes) -> tuple[dict[str, Any], bool] | UnreadableLine:
     except UnicodeDecodeError as error:
         return UnreadableLine(f"not UTF-8 at byte {error.start + 1}")
     except json.JSONDecodeError as error:
-        return UnreadableLine(f"not JSON: {error.msg} at character {error.pos + 1}" if line.strip() else "empty line")
+        return UnreadableLine(f"not JSON: {error.msg} (character {error.pos + 1})" if line.strip() else "empty line")
     except RecursionError:
         return UnreadableLine("not readable: nested too deeply")
     except ValueError as error:

@@ -80,7 +80,7 @@ def scan(text: str, read_at: Callable[[str, int], Value], *, watch: Sequence[str
 def why(error: Exception) -> str:
     """Say in a few words why a text could not be read as JSON."""
     if isinstance(error, json.JSONDecodeError):
-        return f"not JSON: {error.msg} at character {error.pos + 1}"
+        return f"not JSON: {error.msg} (character {error.pos + 1})"
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 

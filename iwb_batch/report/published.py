@@ -60,6 +60,6 @@ PUBLISHED: tuple[PublishedRow, ...] = (
 CAVEATS: tuple[str, ...] = (
     "the published judge prompt, the order of the two texts and the treatment of ties are not known: no repetition",
     "published totals are means over pairs; one published judge seems to leave missing outputs out of the denominator",
-    "the published English rows of AceMath-7B and Skywork-Gemma-2-27B are nearly equal: perhaps a mistake in the source",
+    "the published English rows of AceMath-7B and Skywork-Gemma-2-27B are nearly equal: perhaps a mistake there",
     "published judge numbers by genre group the tags in another way than the source's appendix: compare totals only",
 )

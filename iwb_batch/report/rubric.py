@@ -84,14 +84,16 @@ def _score_table(report: RubricReport) -> Table:
         ("Worst case", f"{everything} items", Number(report.worst), "", "", ""),
         ("Best case", f"{everything} items", Number(report.best), "", "", ""),
     ]
-    for row in report.requirements:
-        rows.append((row.name, f"{n_of(row.n_complete, row.n_items)} items", *estimate_cells(row.estimate)))
+    rows += [
+        (row.name, f"{n_of(row.n_complete, row.n_items)} items", *estimate_cells(row.estimate))
+        for row in report.requirements
+    ]
     return Table(
         "Scores (1-10)",
         ("number", "over", "score", "low", "high", "interval"),
         tuple(rows),
-        "Overall is the mean of item scores over complete items, the macro mean that of the domain rows, the pooled mean "
-        "that of all valid scores; worst and best case put 1 and 10 for each missing judgement.",
+        "Overall is the mean of item scores over complete items, the macro mean that of the domain rows, the pooled "
+        "mean that of all valid scores; worst and best case put 1 and 10 for each missing judgement.",
     )
 
 

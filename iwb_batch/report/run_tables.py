@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from iwb_batch.core.run_facts import Estimate, GroupRow, RunFacts
-from iwb_batch.report.tables import Cell, Number, Style, Table, count, estimate_cells, label_text, n_of
-
-_REHEARSAL = "REHEARSAL (scores made up, not a judgement): "
+from iwb_batch.report.tables import REHEARSAL, Cell, Number, Style, Table, count, estimate_cells, label_text, n_of
 
 
 def title(facts: RunFacts) -> str:
     """First line of a report; a rehearsal says so before anything else."""
-    return f"{_REHEARSAL if facts.rehearsal else ''}{facts.benchmark}, {facts.model}"
+    return f"{REHEARSAL if facts.rehearsal else ''}{facts.benchmark}, {facts.model}"
 
 
 def head(facts: RunFacts, coverage: str) -> tuple[tuple[str, str], ...]:

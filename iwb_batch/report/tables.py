@@ -11,6 +11,7 @@ from iwb_batch.core.run_facts import Estimate
 
 Style = Literal["score", "percent", "count", "usd", "p"]
 NONE_LABEL = "(none)"
+REHEARSAL = "REHEARSAL (scores made up, not a judgement): "
 
 
 @dataclass(frozen=True, slots=True)

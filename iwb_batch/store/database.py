@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from iwb_batch import schemas
-from iwb_batch.errors import DamagedRun, InputError, IwbError, RunError
+from iwb_batch.errors import DamagedRun, InputError, IwbError, RunError, UsageError
 
 SCHEMA_VERSION = 1
 """Version of schemas/run.sql. Raise it together with a step in ``MIGRATIONS``."""
@@ -38,6 +38,16 @@ def _explain(path: Path, error: sqlite3.Error) -> IwbError:
             f"{path}: not a readable SQLite file ({text})", hint="Restore it from a copy; raw/ holds all answers."
         )
     return RunError(f"{path}: {text}", hint="Run `iwb-batch doctor RUN` to see which rule does not hold.")
+
+
+def _no_other_files(action: int, *_: object) -> int:
+    return sqlite3.SQLITE_DENY if action in (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH) else sqlite3.SQLITE_OK
+
+
+def _bad_sql(error: Exception) -> UsageError:
+    return UsageError(
+        f"SQL: {error}", hint="One read-only statement; docs/audit.md lists tables and views with their columns."
+    )
 
 
 class Database:
@@ -91,6 +101,21 @@ class Database:
         found = self.row(sql, parameters)
         return None if found is None else found[0]
 
+    def users_query(self, sql: str) -> tuple[list[str], Iterator[sqlite3.Row]]:
+        """A user's SQL: (column names, rows). Other files cannot be attached. UsageError: the SQL is wrong."""
+        self._connection.set_authorizer(_no_other_files)
+        try:
+            cursor = self._connection.execute(sql)
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise _bad_sql(error) from error
+        return [d[0] for d in cursor.description or ()], self._users_rows(cursor)
+
+    def _users_rows(self, cursor: sqlite3.Cursor) -> Iterator[sqlite3.Row]:
+        try:
+            yield from cursor
+        except sqlite3.Error as error:
+            raise _bad_sql(error) from error
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing. Nested use joins the outer transaction."""
@@ -134,7 +159,7 @@ def open_for_writing(path: Path) -> Database:
 def open_read_only(path: Path) -> Database:
     """Open an existing run file without being able to change it."""
     _require(path)
-    database = _connect(path, f"{path.absolute().as_uri()}?mode=ro")
+    database = _connect_read_only(path)
     version = int(database.value("PRAGMA user_version") or 0)
     if version != SCHEMA_VERSION:
         database.close()
@@ -187,6 +212,17 @@ def _connect(path: Path, uri: str) -> Database:
     except sqlite3.Error as error:
         raise _explain(path, error) from error
     return Database(path, connection)
+
+
+def _connect_read_only(path: Path) -> Database:
+    uri = path.absolute().as_uri()
+    try:
+        return _connect(path, f"{uri}?mode=ro")
+    except RunError:
+        # A write-ahead-log file in a folder that cannot be written: readable when no log is beside it.
+        if path.with_name(path.name + "-wal").exists():
+            raise
+        return _connect(path, f"{uri}?immutable=1")
 
 
 def _set_journal(database: Database) -> None:

@@ -205,6 +205,13 @@ def request_of(row: sqlite3.Row) -> Request:
     )
 
 
+def request_by_id(database: Database, request_id: int) -> Request:
+    """One planned request."""
+    row = database.row("SELECT * FROM request WHERE request_id = ?", (request_id,))
+    assert row is not None, "asked for by its own id"
+    return request_of(row)
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedAttempt:
     """One line of a request file."""

@@ -153,6 +153,11 @@ def strays(database: Database) -> dict[str, int]:
     }
 
 
+def gone(database: Database) -> int:
+    """Failed requests whose batch the provider no longer knows."""
+    return int(database.value("SELECT count(*) FROM failure WHERE detail = 'gone'"))
+
+
 def models(database: Database) -> dict[str, int]:
     """Answers by the model the provider says answered."""
     return {
@@ -174,10 +179,9 @@ def left_out(database: Database) -> dict[str, int]:
 
 
 def query(database: Database, sql: str) -> tuple[list[str], Iterator[sqlite3.Row]]:
-    """Run a user's SQL on a read-only connection: (column names, rows)."""
-    cursor = database.execute(sql)
-    columns = [d[0] for d in cursor.description or ()]
-    return columns, iter(cursor)
+    """Run a user's SQL on a read-only connection: (column names, rows). UsageError: the SQL is wrong."""
+    columns, rows = database.users_query(sql)
+    return columns, rows
 
 
 def item(database: Database, item_index: int) -> dict[str, Any] | None:

@@ -22,8 +22,16 @@ PIECES = st.sampled_from(
         "```",
         "\n",
         "\n\n",
+        " ",
+        "\u200b",
+        "\ufeff",
+        "नमस्ते",
+        "答案",
+        "answer",
+        "</think>\n\n",
+        "```\n",
+        '{"score": 3}',
     ]
-    + [" ", "\u200b", "\ufeff", "नमस्ते", "答案", "answer", "</think>\n\n", "```\n", '{"score": 3}']
 )
 TEXTS = st.lists(PIECES, max_size=14).map("".join) | st.text()
 MODES: list[Mode] = ["auto", "exact", "required", "off"]
@@ -156,7 +164,7 @@ def test_every_path_gets_the_same_answer(text: str) -> None:
         assert strip(text, "auto") == closed
 
 
-def test_large_texts_take_linear_time() -> None:
+def test_large_texts_do_not_hang() -> None:
     for unit in ("`", "<think>", "</think>`", "```\n", "<", " ", "</think\n"):
         stripped = strip("<think>" + unit * (2_000_000 // len(unit)), "auto")
         assert stripped.answer is None or stripped.reasoning

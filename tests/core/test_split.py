@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,7 +54,7 @@ def test_files_hold_all_lines_in_order_within_every_limit(
         assert 1 <= len(file) <= max_requests
         assert sum(b for b, _ in file) <= max_bytes
         assert max_tokens is None or sum(t for _, t in file) <= max_tokens
-    for file, after in zip(files, files[1:], strict=False):
+    for file, after in pairwise(files):
         over_bytes = sum(b for b, _ in file) + after[0][0] > max_bytes
         over_tokens = max_tokens is not None and sum(t for _, t in file) + after[0][1] > max_tokens
         assert len(file) == max_requests or over_bytes or over_tokens
@@ -66,7 +68,7 @@ def test_line_above_the_byte_limit_is_refused_by_name() -> None:
 
 
 def test_line_above_the_token_limit_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match="item 3.* 500 tokens"):
+    with pytest.raises(InputError, match=r"item 3.* 500 tokens"):
         list(split([PlannedLine(10, 500, "item 3")], Limits(max_tokens=499)))
 
 

@@ -85,7 +85,7 @@ def test_sum_of_parts_is_near_the_whole() -> None:
     counter = ExactCounter()
     tokens = PromptTokens(counter, "You judge.", "Query: {query}\n\nAnswer: {response}")
     whole = counter.count(f"Query: {PROSE['hindi']}\n\nAnswer: {PROSE['chinese']}") + counter.count("You judge.") + 11
-    assert abs(tokens.count({"query": PROSE["hindi"], "response": PROSE["chinese"]}) - whole) <= 3
+    assert abs(tokens.count({"query": PROSE["hindi"], "response": PROSE["chinese"]}) - whole) <= 6
 
 
 def test_without_the_package_the_estimate_is_taken_and_labelled(monkeypatch: pytest.MonkeyPatch) -> None:

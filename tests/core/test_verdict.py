@@ -226,6 +226,7 @@ def test_characters_are_kept_and_noted(text: str, reason: str, notes: tuple[str,
         pytest.param(
             f'They wrote {PLAIN} Mine: {{"score": 2, "reason": "a "b" c"}}', "not JSON", id="own verdict damaged"
         ),
+        pytest.param(f"They wrote {PLAIN} My verdict: {{", "not JSON", id="own verdict cut off at its brace"),
         pytest.param(f"They wrote {PLAIN} Mine: {{'score': 2}}", "not JSON", id="own verdict in single quotes"),
         pytest.param('<think>maybe {"score": 3, "reason": "weak"}', "never ends", id="reasoning never ends"),
         pytest.param(
@@ -428,8 +429,20 @@ FRAGMENTS = st.sampled_from(
         "```",
         "```json",
         "<think>",
+        "</think>",
+        " ",
+        "\n",
+        "\ufeff",
+        "score",
+        '"score":',
+        '{"score": 1e999}',
+        "नमस्ते",
+        "\ud800",
+        "\0",
+        "7",
+        ",",
+        "`",
     ]
-    + ["</think>", " ", "\n", "\ufeff", "score", '"score":', '{"score": 1e999}', "नमस्ते", "\ud800", "\0", "7", ",", "`"]
 )
 
 

@@ -7,16 +7,15 @@ from collections.abc import Iterator
 
 import openai
 import pytest
+from direct import KEY, by_id, content, ids, request_file, sdk
 
 from iwb_batch.emulator.app import bind, running
 from iwb_batch.emulator.faults import FaultPlan, HttpFault
 from iwb_batch.emulator.service import Service
 from iwb_batch.emulator.settings import Settings
 from iwb_batch.errors import IwbError
-from direct import KEY, by_id, content, ids, request_file, sdk
 
 SURFACES = ("v1", "classic", "openai")
-EXPIRY = {"anchor": "created_at", "seconds": 2_592_000}
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +103,7 @@ def test_a_listing_is_paged_to_its_end(url: str) -> None:
 def test_two_servers_at_one_port_are_refused_in_words() -> None:
     with bind("127.0.0.1", 0) as taken:
         taken.listen()
-        with pytest.raises(IwbError, match="cannot listen on 127.0.0.1"):
+        with pytest.raises(IwbError, match=r"cannot listen on 127\.0\.0\.1"):
             bind("127.0.0.1", taken.getsockname()[1])
 
 
@@ -137,24 +136,22 @@ def download_faults(fault: str) -> FaultPlan:
 
 
 def test_a_download_cut_short_is_noticed_by_its_length() -> None:
-    with Service(faults=download_faults("short_download")) as service, running(service) as base:
-        with sdk(base, "v1") as client:
-            data = request_file(3000)
-            file_id = upload(client, data)
-            with pytest.raises(openai.APIConnectionError):
-                client.files.content(file_id)
-            assert client.files.content(file_id).content == data
+    plan, data = download_faults("short_download"), request_file(3000)
+    with Service(faults=plan) as service, running(service) as base, sdk(base, "v1") as client:
+        file_id = upload(client, data)
+        with pytest.raises(openai.APIConnectionError):
+            client.files.content(file_id)
+        assert client.files.content(file_id).content == data
 
 
 def test_a_download_without_length_is_short_in_silence() -> None:
-    with Service(faults=download_faults("silent_short")) as service, running(service) as base:
-        with sdk(base, "v1") as client:
-            data = request_file(3000)
-            file_id = upload(client, data)
-            with client.files.with_streaming_response.content(file_id) as reply:
-                got = b"".join(reply.iter_bytes())
-            assert len(got) == len(data) // 2
-            assert data.startswith(got)
+    plan, data = download_faults("silent_short"), request_file(3000)
+    with Service(faults=plan) as service, running(service) as base, sdk(base, "v1") as client:
+        file_id = upload(client, data)
+        with client.files.with_streaming_response.content(file_id) as reply:
+            got = b"".join(reply.iter_bytes())
+        assert len(got) == len(data) // 2
+        assert data.startswith(got)
 
 
 STATUS_FAULTS = [
@@ -167,9 +164,14 @@ STATUS_FAULTS = [
 
 @pytest.mark.parametrize(("fault", "error"), STATUS_FAULTS)
 def test_a_planned_status_reaches_the_sdk(fault: HttpFault, error: type[openai.APIStatusError]) -> None:
-    with Service(faults=FaultPlan(http=[fault])) as service, running(service) as base, sdk(base, "v1") as client:
-        with pytest.raises(error) as caught:
-            client.batches.retrieve("batch_1")
+    plan = FaultPlan(http=[fault])
+    with (
+        Service(faults=plan) as service,
+        running(service) as base,
+        sdk(base, "v1") as client,
+        pytest.raises(error) as caught,
+    ):
+        client.batches.retrieve("batch_1")
     assert caught.value.status_code == (fault.status if fault.fault == "status" else 401)
     if fault.retry_after is not None:
         assert caught.value.response.headers["retry-after"] == "2.5"

@@ -46,14 +46,15 @@ class Bench:
         auth: str = "key",
         *,
         read_retries: int = 0,
+        timeout: float = 10,
         token_provider: Callable[[], str] | None = None,
     ) -> OpenAIBatch:
         made = OpenAIBatch(
             self.connection(provider, api_version, auth),
             token_provider=token_provider,
             read_retries=read_retries,
-            read_timeout=10,
-            post_timeout=10,
+            read_timeout=timeout,
+            post_timeout=timeout,
         )
         return self.stack.enter_context(made)
 

@@ -7,13 +7,15 @@ import json
 import socket
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import parse_qs, urlsplit
 
-Fault = Literal["none", "drop-unread", "drop-read", "cut"]
+Fault = Literal["none", "drop-unread", "drop-read", "cut", "stall"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Play:
-    """One reply. ``drop-unread`` closes before the body is read, ``drop-read`` after, ``cut`` sends half of it."""
+    """One reply. ``drop-unread`` closes before the body is read, ``drop-read`` after, ``cut`` sends half of it,
+    ``stall`` answers nothing until the server ends."""
 
     body: Any = b""
     status: int = 200
@@ -73,7 +76,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._hang_up()
             return
         self._record(*self._read())
-        if play.fault == "drop-read":
+        if play.fault == "stall":
+            self.server.owner.ending.wait()
+        if play.fault in {"drop-read", "stall"}:
             self._hang_up()
             return
         payload = play.payload
@@ -92,8 +97,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _hang_up(self) -> None:
         self.close_connection = True
-        self.wfile.flush()
-        self.connection.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):  # the client may have gone first
+            self.wfile.flush()
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def _read(self) -> tuple[bytes, int, Any]:
         left = int(self.headers.get("Content-Length") or 0)
@@ -129,6 +135,7 @@ class RecordingServer:
     def __init__(self) -> None:
         self.requests: list[Recorded] = []
         self.keep_bodies = True
+        self.ending = threading.Event()
         self._script: deque[Play] = deque()
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.owner = self
@@ -155,14 +162,15 @@ class RecordingServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.ending.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
-def free_port() -> int:
-    """A port of loopback on which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+@contextmanager
+def deaf_port() -> Iterator[int]:
+    """A port of loopback that is taken, so that no other test gets it, and refuses every connection."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]

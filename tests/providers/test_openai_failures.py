@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import KEY, Bench, batch_object, file_object
-from recording import Fault, Play, free_port
+from recording import Fault, Play, deaf_port
 
 from iwb_batch.providers.base import Ambiguous, CallFailed, ProviderMessage, Rejected, Unavailable
 from iwb_batch.providers.connection import from_environment
@@ -122,6 +122,15 @@ def test_a_lost_reply_to_a_read_is_unavailable(bench: Bench, name: str, fault: F
     assert fails(bench, READS[name], Unavailable, Play(batch_object(), fault=fault)).status is None
 
 
+@pytest.mark.parametrize("name", [*READS, *POSTS])
+def test_a_call_without_an_answer_in_time(bench: Bench, name: str) -> None:
+    bench.server.play(Play(fault="stall"))
+    with pytest.raises(CallFailed) as caught:
+        (READS | POSTS)[name](bench.adapter(timeout=0.2))
+    assert type(caught.value) is (Ambiguous if name in POSTS else Unavailable)
+    assert len(bench.server.requests) == 1
+
+
 def test_a_create_the_server_made_and_answered_with_500_is_one_post(bench: Bench) -> None:
     """The batch exists at the provider: the adapter must leave it to a look at the listing."""
     bench.server.play(Play({"error": {"message": "internal"}}, status=500))
@@ -137,15 +146,16 @@ def test_a_create_the_server_made_and_answered_with_500_is_one_post(bench: Bench
 @pytest.mark.parametrize(
     "endpoint",
     [
-        pytest.param(f"http://127.0.0.1:{free_port()}", id="connection-refused"),
+        pytest.param("http://127.0.0.1:{port}", id="connection-refused"),
         pytest.param("https://nowhere.invalid", id="no-such-host"),
     ],
 )
 def test_a_call_that_never_reached_a_server_is_unavailable(endpoint: str, name: str) -> None:
-    environ = {"AZURE_OPENAI_ENDPOINT": endpoint, "AZURE_OPENAI_API_KEY": KEY}
-    connection = from_environment(provider="azure", auth="key", api_version="v1", entra_scope=None, environ=environ)
-    with OpenAIBatch(connection, read_retries=0) as adapter, pytest.raises(CallFailed) as caught:
-        (READS | POSTS)[name](adapter)
+    with deaf_port() as port:
+        environ = {"AZURE_OPENAI_ENDPOINT": endpoint.format(port=port), "AZURE_OPENAI_API_KEY": KEY}
+        connection = from_environment(provider="azure", auth="key", api_version="v1", entra_scope=None, environ=environ)
+        with OpenAIBatch(connection, read_retries=0) as adapter, pytest.raises(CallFailed) as caught:
+            (READS | POSTS)[name](adapter)
     assert type(caught.value) is Unavailable
     assert caught.value.status is None
 

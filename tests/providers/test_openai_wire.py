@@ -18,6 +18,8 @@ from recording import Play, RecordingServer
 import iwb_batch
 from iwb_batch.errors import RunError
 from iwb_batch.providers.base import Rejected, Unavailable
+from iwb_batch.providers.openai_client import WireHeaders
+from iwb_batch.providers.openai_errors import transport
 
 SURFACES = [
     pytest.param("azure", "2025-03-01-preview", "/openai", {"api-version": ["2025-03-01-preview"]}, id="azure-classic"),
@@ -125,18 +127,22 @@ def test_nothing_of_the_environment_reaches_azure(
     assert all(os.environ[name] == value for name, value in LEAKS.items())
 
 
-def test_openai_itself_gets_organisation_project_and_the_users_headers(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_openai_itself_gets_organisation_and_project(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Team: research")
     bench.server.play(Play(batch_object()))
     bench.adapter("openai", None).batch("batch_1")
     (sent,) = bench.server.requests
     assert (sent.headers["openai-organization"], sent.headers["openai-project"]) == ("org-1", "proj-1")
-    assert sent.headers["x-team"] == "research"
     assert sent.headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize(("provider", "kept"), [("openai", True), ("azure", False)])
+def test_the_users_own_headers_go_to_openai_servers_only(bench: Bench, provider: str, kept: bool) -> None:
+    request = transport().Request("GET", f"{bench.server.url}/v1/files", headers={"X-Team": "research"})
+    WireHeaders(bench.connection(provider))(request)
+    assert ("x-team" in request.headers) is kept
+    assert request.headers["authorization"] == f"Bearer {KEY}"
 
 
 def test_a_proxy_of_the_environment_does_not_see_loopback(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

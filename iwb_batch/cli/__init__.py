@@ -1,0 +1,98 @@
+"""The command line: parse, call one use case, print. The only place that catches everything and sets exit codes."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from iwb_batch import __version__
+from iwb_batch.cli import output
+from iwb_batch.cli.params import PATH
+from iwb_batch.errors import IwbError
+
+
+@dataclass
+class Settings:
+    """What stands before the command, and the run at work for the message of an interruption."""
+
+    runs_dir: Path
+    verbose: bool
+    run: str | None = None
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="iwb-batch")
+@click.option(
+    "--runs-dir", type=PATH, default=Path("runs"), show_default=True, envvar="IWB_BATCH_RUNS_DIR", help="Folder of the runs."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Show the calls made, and the traceback of an unexpected error.")
+@click.pass_context
+def cli(context: click.Context, runs_dir: Path, *, verbose: bool) -> None:
+    """Judge model-written text with an LLM through the Azure OpenAI Batch API."""
+    context.obj = Settings(runs_dir, verbose)
+    if verbose:
+        logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(name)s: %(message)s")
+
+
+def _register() -> None:
+    from iwb_batch.cli import collecting, emulating, reading, submitting
+
+    for module in (submitting, collecting, reading, emulating):
+        for command in module.COMMANDS:
+            cli.add_command(command)
+
+
+_register()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and leave with its exit code."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns its exit code."""
+    output.prepare_streams()
+    try:
+        with cli.make_context(
+            "iwb-batch", list(sys.argv[1:] if arguments is None else arguments), auto_envvar_prefix="IWB_BATCH"
+        ) as context:
+            code = cli.invoke(context)
+            return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except IwbError as error:
+        output.message(f"error: {error.message}")
+        if error.hint:
+            output.message(f"  {error.hint}")
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort, EOFError):
+        _interrupted()
+        return 130
+    except BrokenPipeError:
+        # The reader of stdout went away (head, a pager): nothing is wrong.
+        sys.stdout = None
+        return 0
+    except Exception as error:  # noqa: BLE001 (the one place: an unexpected error is one line for the user)
+        return _unexpected(error)
+
+
+def _interrupted() -> None:
+    output.message("interrupted: everything so far is saved; batches at the provider go on.")
+    output.message("  `iwb-batch collect` goes on from here, `iwb-batch cancel` stops the remote work.")
+
+
+def _unexpected(error: Exception) -> int:
+    if "-v" in sys.argv or "--verbose" in sys.argv:
+        logging.getLogger(__name__).error("unexpected error", exc_info=error)
+    output.message(f"error: unexpected {type(error).__name__}: {error}")
+    output.message("  This is a fault of iwb-batch; the run is as it was. Run again with -v for a traceback to report.")
+    return 1

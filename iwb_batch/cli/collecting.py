@@ -1,0 +1,110 @@
+"""``collect`` and ``cancel``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from iwb_batch.cli import output
+from iwb_batch.cli.params import (
+    TEXT,
+    Amount,
+    Lines,
+    Whole,
+    grace_option,
+    run_argument,
+    wait_option,
+    yes_option,
+)
+from iwb_batch.errors import UsageError
+
+
+class _Outcomes(Lines):
+    """Outcomes separated by commas."""
+
+    name = "outcome,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """A tuple of words."""
+        if isinstance(value, tuple):
+            return value
+        return tuple(word.strip() for word in str(value).split(",") if word.strip())
+
+
+@click.command()
+@run_argument
+@click.option("--watch", is_flag=True, help="Go on until every request has its outcome.")
+@click.option("--poll-interval", type=Amount(), default=60.0, show_default=True, help="Seconds between passes.")
+@click.option("--timeout", type=Amount(), help="Seconds after which --watch gives up waiting (exit 3).")
+@wait_option
+@click.option(
+    "--settle", type=Amount(), default=1800.0, show_default=True, help="Seconds to wait for answers that are claimed but not there."
+)
+@grace_option
+@click.option("--retry", type=_Outcomes(), help="Give failed requests of these outcomes (or 'all') a fresh budget.")
+@click.option("--adopt", nargs=2, type=(Whole(1), TEXT), multiple=True, metavar="BATCH REMOTE_ID", help="Settle an ambiguous batch.")
+@click.option("--recreate", type=Whole(1), multiple=True, metavar="BATCH", help="Create an ambiguous batch again.")
+@click.option("--delete-remote", is_flag=True, help="Afterwards delete this run's collected files at the provider.")
+@yes_option
+@click.pass_context
+def collect(context: click.Context, /, run: str | None, **given: Any) -> int:
+    """Bring verdicts home, validate them, resubmit what failed. One pass, or --watch."""
+    from iwb_batch.workflow import collect as use_case
+    from iwb_batch.workflow import opening
+    from iwb_batch.workflow.clock import Clock
+    from iwb_batch.workflow.settings import Waiting
+
+    console = output.Console()
+    confirm = output.confirm_unless(given["yes"])
+    waiting = Waiting(**{name: given[name] for name in ("wait", "grace", "settle", "poll_interval", "timeout", "watch")})
+    by_hand = use_case.ByHand(retry=given["retry"] or (), adopt=given["adopt"], recreate=given["recreate"])
+    with opening.working(
+        opening.choose(context.obj.runs_dir, run),
+        connect=opening.connect_from(os.environ, console),
+        waiting=waiting,
+        clock=Clock(),
+        progress=console,
+    ) as session:
+        code = use_case.collect(session, by_hand, confirm)
+        if given["delete_remote"] and confirm("delete this run's collected files at the provider?"):
+            console.say(f"{use_case.delete_remote(session)} files deleted at the provider")
+    return code
+
+
+@click.command()
+@run_argument
+@yes_option
+@click.option("--delete-remote", is_flag=True, help="Also delete this run's collected files at the provider.")
+@click.pass_context
+def cancel(context: click.Context, run: str | None, *, yes: bool, delete_remote: bool) -> int:
+    """Stop the run and cancel its remote batches. What was answered stays and is billed."""
+    from iwb_batch.workflow import collect as use_case
+    from iwb_batch.workflow import opening
+    from iwb_batch.workflow.clock import Clock
+    from iwb_batch.workflow.settings import Waiting
+
+    folder = opening.choose(context.obj.runs_dir, run)
+    if not yes:
+        if not output.is_interactive():
+            raise UsageError("cancel needs --yes when there is no terminal to ask on")
+        if not click.confirm(f"stop run {folder.path.name} and cancel its batches?", err=True):
+            return 0
+    console = output.Console()
+    with opening.working(
+        folder,
+        connect=opening.connect_from(os.environ, console),
+        waiting=Waiting(wait=0.0),
+        clock=Clock(),
+        progress=console,
+    ) as session:
+        code = use_case.cancel(session)
+        if delete_remote:
+            console.say(f"{use_case.delete_remote(session)} files deleted at the provider")
+    if code == 3:
+        console.say("cancelling takes up to 10 minutes; `iwb-batch collect` brings home what was answered")
+    return code
+
+
+COMMANDS = (collect, cancel)

@@ -1,0 +1,121 @@
+"""Option types and shared options. Every option has an environment twin: IWB_BATCH_<COMMAND>_<OPTION>."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Lines(click.ParamType):
+    """Text; a repeatable option takes one value a line from its environment variable."""
+
+    name = "text"
+    envvar_list_splitter = "\n"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Text as it is, without the white space at its ends."""
+        return str(value).strip()
+
+
+class KeyValue(Lines):
+    """``KEY=VALUE``."""
+
+    name = "key=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """A (key, value) pair."""
+        if isinstance(value, tuple):
+            return value
+        key, sign, text = str(value).partition("=")
+        if not sign or not key.strip():
+            self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
+        return key.strip(), text
+
+
+class Whole(click.ParamType):
+    """A whole number in ASCII digits: int() would take digits of other scripts silently."""
+
+    name = "integer"
+
+    def __init__(self, least: int = 0) -> None:
+        self.least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number; fails below the least one allowed."""
+        text = str(value).replace("_", "")
+        if re.fullmatch(r"[0-9]{1,15}", text, re.ASCII) is None or int(text) < self.least:
+            self.fail(f"{value!r} is not a whole number from {self.least}", param, ctx)
+        return int(text)
+
+
+class Amount(click.ParamType):
+    """A number that is not negative, in ASCII digits: seconds, US dollars."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        if re.fullmatch(r"[0-9]+(\.[0-9]+)?|\.[0-9]+", str(value), re.ASCII) is None:
+            self.fail(f"{value!r} is not a number from 0", param, ctx)
+        return float(str(value))
+
+
+PATH = click.Path(path_type=Path)
+TEXT = Lines()
+
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Apply several options in the order given."""
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+data_options = together(
+    click.option("--benchmark", type=TEXT, help="Benchmark to judge on; a wrong name lists them."),
+    click.option(
+        "--dataset",
+        type=TEXT,
+        multiple=True,
+        help="Hub id, folder with configs, or a parquet / JSONL / JSON file. Repeatable for pairs.",
+    ),
+    click.option("--subset", type=TEXT, help="Config of the data set (a language), or language of the rows."),
+    click.option("--split", type=TEXT, default="test", show_default=True, help="Split of the data set."),
+    click.option("--revision", type=TEXT, help="Revision of a hub data set."),
+    click.option(
+        "--where",
+        type=KeyValue(),
+        multiple=True,
+        help="Judge only items with KEY=VALUE. Same key: or; different keys: and.",
+    ),
+    click.option("--limit", type=Whole(1), help="Judge the first N items left after --where."),
+)
+
+provider_options = together(
+    click.option(
+        "--provider", type=click.Choice(["azure", "openai"]), default="azure", show_default=True, help="Who runs batches."
+    ),
+    click.option("--api-version", type=TEXT, help="'v1' or a date for the classic surface. [default: v1]"),
+    click.option("--auth", type=click.Choice(["key", "entra"]), default="key", show_default=True, help="API key or Entra ID."),
+    click.option("--entra-scope", type=TEXT, help="Scope of the Entra ID token."),
+)
+
+wait_option = click.option(
+    "--wait", type=Amount(), default=60.0, show_default=True, help="Seconds to wait for uploads and validation."
+)
+grace_option = click.option(
+    "--grace", type=Amount(), default=120.0, show_default=True, help="Seconds before a lost create call may be repeated."
+)
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+run_argument = click.argument("run", required=False)

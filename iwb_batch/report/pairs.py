@@ -1,0 +1,248 @@
+"""The report of a pairwise run, and of a reward model on the same pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from iwb_batch.core.pair_numbers import PairReport, RewardReport, SeedRow
+from iwb_batch.core.run_facts import Estimate, GroupRow
+from iwb_batch.report.formats import Format
+from iwb_batch.report.formats import render as render_format
+from iwb_batch.report.published import CAVEATS, PUBLISHED
+from iwb_batch.report.run_tables import (
+    estimate_shape,
+    facts_shape,
+    flat_columns,
+    flat_groups,
+    flat_row,
+    group_shape,
+    group_table,
+    head,
+    outcome_tables,
+    run_shape,
+    title,
+    usage_table,
+)
+from iwb_batch.report.tables import Cell, Document, Number, Table, count, estimate_cells, n_of
+
+_LISTED = 20
+_INTERVALS = (
+    "intervals are 95 %, over clusters of pairs with one prompt text: percentile bootstrap with 10,000 resamples, "
+    'below 30 clusters a t interval marked "few clusters", at 0 or 100 % Wilson'
+)
+
+
+def render(report: PairReport, form: Format) -> str:
+    """The report as text in one of the four formats."""
+    return render_format(
+        form, document=lambda: document(report), flat=lambda: flat(report), shape=lambda: shape(report)
+    )
+
+
+def document(report: PairReport) -> Document:
+    """The report as titled tables; shares in per cent."""
+    facts = report.facts
+    return Document(
+        title(facts),
+        head(facts, f"{n_of(report.n_judged, report.n_pairs)} pairs judged in every planned order"),
+        tuple(_tables(report)),
+        (*report.notes, *_incomplete_note(report), _INTERVALS, *CAVEATS),
+    )
+
+
+def _tables(report: PairReport) -> Iterable[Table]:
+    yield _accuracy_table(report)
+    yield from _group_tables(report.by, "Accuracy: mean over pairs of correct / planned verdicts; invalid is wrong.")
+    yield from seed_tables(report.facts.model, report.seed_row)
+    yield from outcome_tables(report.facts)
+    if report.facts.usage:
+        yield usage_table(report.facts)
+
+
+def _group_tables(groups: Mapping[str, Sequence[GroupRow]], caption: str) -> Iterable[Table]:
+    for name, rows in groups.items():
+        if rows:
+            yield group_table(name, rows, items="pairs", style="percent", caption=caption)
+
+
+def _accuracy_table(report: PairReport) -> Table:
+    every = f"{report.n_pairs} pairs"
+    valid = f"{n_of(report.n_valid, report.n_verdicts)} verdicts"
+    rows = [
+        _share("Accuracy, invalid is wrong", every, report.accuracy),
+        _share("Accuracy without invalid", valid, report.accuracy_without_invalid),
+        *(_share(f"Accuracy, {name}", f"{row.n} pairs", row.accuracy) for name, row in report.by_order.items()),
+        _share("Right in both orders", every, report.both_right),
+        _share("Same choice in both orders", f"{n_of(report.n_consistency, report.n_pairs)} pairs", report.consistency),
+        _share("First text preferred", valid, report.first_position_rate),
+        _share("Baseline: longer text", f"{every}, {report.n_longer_equal} equal", Estimate(report.longer_baseline)),
+    ]
+    return Table(
+        "Accuracy (%)",
+        ("number", "over", "%", "low", "high", "interval"),
+        tuple(rows),
+        "The baseline prefers the text with more code points; equal lengths are wrong. Without position bias the first "
+        "text is preferred in 50 %.",
+    )
+
+
+def _share(name: str, over: str, estimate: Estimate) -> tuple[Cell, ...]:
+    cells = estimate_cells(estimate, "percent")
+    return (name, over, *cells) if estimate.n_clusters else (name, over, *cells[:-1], "")
+
+
+def seed_tables(model: str, row: SeedRow) -> Iterable[Table]:
+    """This run in the layout of the published table, and the published table itself, marked as such."""
+    yield Table(
+        "This run in the layout of the published table (accuracy, %)",
+        ("model", "EN", "ZH", "Avg"),
+        ((model, _printed(row.en), _printed(row.zh), _printed(row.avg)),),
+        "Avg is the plain mean of the two printed numbers, rounded half up.",
+    )
+    yield Table(
+        "Published, not measured here: arXiv 2510.14616v2, tables 1 and 2 (accuracy, %)",
+        ("model", "type", "EN", "ZH", "Avg", "on the dataset card"),
+        tuple(
+            (row.model, row.kind, _printed(row.en), _printed(row.zh), _printed(row.avg), "yes" if row.on_card else "")
+            for row in PUBLISHED
+        ),
+    )
+
+
+class _Printed(Number):
+    """A number that is already rounded to what is printed."""
+
+    def text(self) -> str:
+        """The number with its own digits."""
+        return "-" if self.value is None else str(self.value)
+
+
+def _printed(value: Decimal | None) -> Number:
+    return _Printed(value)
+
+
+def _incomplete_note(report: PairReport) -> Iterable[str]:
+    if report.incomplete:
+        listed = ", ".join(report.incomplete[:_LISTED])
+        more = len(report.incomplete) - _LISTED
+        yield f"incomplete, an order without a valid verdict: {listed}{f' and {more} more' if more > 0 else ''}"
+
+
+def flat(report: PairReport) -> Table:
+    """The shares (0..1) as one table for CSV."""
+    n = report.n_pairs
+    rows = [
+        flat_row("accuracy", "", n, report.n_judged, report.accuracy),
+        flat_row("accuracy_without_invalid", "", report.n_verdicts, report.n_valid, report.accuracy_without_invalid),
+        *(flat_row("order", name, row.n, row.n_valid, row.accuracy) for name, row in report.by_order.items()),
+        flat_row("both_right", "", n, report.n_judged, report.both_right),
+        flat_row("consistency", "", n, report.n_consistency, report.consistency),
+        flat_row("first_position_rate", "", report.n_verdicts, report.n_valid, report.first_position_rate),
+        flat_row("longer_baseline", "", n, n, Estimate(report.longer_baseline)),
+        *flat_groups(report.by),
+    ]
+    return Table("report", flat_columns(), tuple(rows))
+
+
+def shape(report: PairReport) -> dict[str, Any]:
+    """The report in its JSON shape, see ``schemas/report-pairs.schema.json``; shares are 0..1."""
+    return (
+        facts_shape(report.facts)
+        | {
+            "n_pairs": report.n_pairs,
+            "n_judged": report.n_judged,
+            "n_verdicts": report.n_verdicts,
+            "n_valid": report.n_valid,
+            "accuracy": estimate_shape(report.accuracy),
+            "accuracy_without_invalid": report.accuracy_without_invalid.score,
+            "by_order": {
+                name: {"n": row.n, "n_valid": row.n_valid} | estimate_shape(row.accuracy)
+                for name, row in report.by_order.items()
+            },
+            "both_right": report.both_right.score,
+            "consistency": report.consistency.score,
+            "n_consistency": report.n_consistency,
+            "first_position_rate": report.first_position_rate.score,
+            "longer_baseline": report.longer_baseline,
+            "n_longer_equal": report.n_longer_equal,
+            "n_equal_texts": report.n_equal_texts,
+            "by": {name: group_shape(rows) for name, rows in report.by.items()},
+            "intervals": {
+                "accuracy_without_invalid": estimate_shape(report.accuracy_without_invalid),
+                "both_right": estimate_shape(report.both_right),
+                "consistency": estimate_shape(report.consistency),
+                "first_position_rate": estimate_shape(report.first_position_rate),
+            },
+            "published_layout": _seed_shape(report.seed_row),
+            "incomplete": list(report.incomplete),
+        }
+        | run_shape(report.facts)
+        | {"notes": list(report.notes)}
+    )
+
+
+def _seed_shape(row: SeedRow) -> dict[str, float | None]:
+    """Per cent as printed, since the layout is one of printed numbers."""
+    values = {"en_percent": row.en, "zh_percent": row.zh, "avg_percent": row.avg}
+    return {name: None if value is None else float(value) for name, value in values.items()}
+
+
+def render_reward(report: RewardReport, form: Format, *, model: str) -> str:
+    """The accuracy of a reward model as text; ``model`` names what gave the rewards."""
+    return render_format(
+        form,
+        document=lambda: reward_document(report, model),
+        flat=lambda: reward_flat(report),
+        shape=lambda: reward_shape(report, model),
+    )
+
+
+def reward_document(report: RewardReport, model: str) -> Document:
+    """The accuracy of a reward model as titled tables."""
+    rules = {"count": "an invalid pair is wrong", "drop": "invalid pairs leave N"}
+    table = Table(
+        "Accuracy (%)",
+        ("number", "over", "%", "low", "high", "interval"),
+        (_share("Accuracy", f"{report.n_counted} of {report.n_pairs} pairs", report.accuracy),),
+        f"Correct is chosen > rejected, strictly: a tie is not correct; {rules[report.invalid_policy]}.",
+    )
+    tallies = Table(
+        "Pairs",
+        ("what", "pairs"),
+        tuple((name, count(n)) for name, n in _tallies(report).items()),
+    )
+    tables = (table, tallies, *_group_tables(report.by, ""), *seed_tables(model, report.seed_row))
+    return Document(f"Reward accuracy, {model}", (("model", model),), tables, (_INTERVALS, *CAVEATS))
+
+
+def _tallies(report: RewardReport) -> dict[str, int]:
+    wrong = report.n_counted - report.correct - report.ties
+    if report.invalid_policy == "count":
+        wrong -= report.invalid
+    return {"correct": report.correct, "wrong": wrong, "ties": report.ties, "invalid": report.invalid}
+
+
+def reward_flat(report: RewardReport) -> Table:
+    """The shares (0..1) as one table for CSV."""
+    rows = [
+        flat_row("accuracy", "", report.n_pairs, report.n_pairs - report.invalid, report.accuracy),
+        *flat_groups(report.by),
+    ]
+    return Table("reward accuracy", flat_columns(), tuple(rows))
+
+
+def reward_shape(report: RewardReport, model: str) -> dict[str, Any]:
+    """The accuracy of a reward model as JSON; shares are 0..1."""
+    return {
+        "format": 1,
+        "model": model,
+        "n_pairs": report.n_pairs,
+        "n_counted": report.n_counted,
+        **_tallies(report),
+        "invalid_policy": report.invalid_policy,
+        "accuracy": estimate_shape(report.accuracy),
+        "by": {name: group_shape(rows) for name, rows in report.by.items()},
+        "published_layout": _seed_shape(report.seed_row),
+    }
