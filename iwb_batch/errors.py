@@ -1,15 +1,15 @@
 """Errors a user can meet. Each carries its exit code and, where there is one, the next step.
 
-    IwbError (1)
-    +-- UsageError (2)            bad, missing or contradictory option
-    +-- InputError (1)            an input file is missing or wrong; names file, line, index
-    +-- RunError (1)              the run folder cannot be used as asked
-    |   +-- PlanChanged (1)       the run exists with another plan
-    |   +-- LockHeld (1)          another process works on the run
-    |   +-- DamagedRun (1)        run.db is missing, foreign, newer or damaged
-    +-- Unreachable (1)           no call to the endpoint got an answer
-    +-- ProviderRefused (5)       credentials, deployment, quota of files, account, systematic failure
-    +-- Declined (1)              the user answered no
+IwbError (1)
++-- UsageError (2)            bad, missing or contradictory option
++-- InputError (1)            an input file is missing or wrong; names file, line, index
++-- RunError (1)              the run folder cannot be used as asked
+|   +-- PlanChanged (1)       the run exists with another plan
+|   +-- LockHeld (1)          another process works on the run
+|   +-- DamagedRun (1)        run.db is missing, foreign, newer or damaged
++-- Unreachable (1)           no call to the endpoint got an answer
++-- ProviderRefused (5)       credentials, deployment, quota of files, account, systematic failure
++-- Declined (1)              the user answered no
 """
 
 from __future__ import annotations

@@ -28,7 +28,12 @@ class Settings:
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="iwb-batch")
 @click.option(
-    "--runs-dir", type=PATH, default=Path("runs"), show_default=True, envvar="IWB_BATCH_RUNS_DIR", help="Folder of the runs."
+    "--runs-dir",
+    type=PATH,
+    default=Path("runs"),
+    show_default=True,
+    envvar="IWB_BATCH_RUNS_DIR",
+    help="Folder of the runs.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show the calls made, and the traceback of an unexpected error.")
 @click.pass_context

@@ -40,11 +40,22 @@ class _Outcomes(Lines):
 @click.option("--timeout", type=Amount(), help="Seconds after which --watch gives up waiting (exit 3).")
 @wait_option
 @click.option(
-    "--settle", type=Amount(), default=1800.0, show_default=True, help="Seconds to wait for answers that are claimed but not there."
+    "--settle",
+    type=Amount(),
+    default=1800.0,
+    show_default=True,
+    help="Seconds to wait for answers that are claimed but not there.",
 )
 @grace_option
 @click.option("--retry", type=_Outcomes(), help="Give failed requests of these outcomes (or 'all') a fresh budget.")
-@click.option("--adopt", nargs=2, type=(Whole(1), TEXT), multiple=True, metavar="BATCH REMOTE_ID", help="Settle an ambiguous batch.")
+@click.option(
+    "--adopt",
+    nargs=2,
+    type=(Whole(1), TEXT),
+    multiple=True,
+    metavar="BATCH REMOTE_ID",
+    help="Settle an ambiguous batch.",
+)
 @click.option("--recreate", type=Whole(1), multiple=True, metavar="BATCH", help="Create an ambiguous batch again.")
 @click.option("--delete-remote", is_flag=True, help="Afterwards delete this run's collected files at the provider.")
 @yes_option
@@ -58,7 +69,9 @@ def collect(context: click.Context, /, run: str | None, **given: Any) -> int:
 
     console = output.Console()
     confirm = output.confirm_unless(given["yes"])
-    waiting = Waiting(**{name: given[name] for name in ("wait", "grace", "settle", "poll_interval", "timeout", "watch")})
+    waiting = Waiting(
+        **{name: given[name] for name in ("wait", "grace", "settle", "poll_interval", "timeout", "watch")}
+    )
     by_hand = use_case.ByHand(retry=given["retry"] or (), adopt=given["adopt"], recreate=given["recreate"])
     with opening.working(
         opening.choose(context.obj.runs_dir, run),

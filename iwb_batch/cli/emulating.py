@@ -19,7 +19,9 @@ from iwb_batch.errors import UsageError
 @click.option("--upstream", type=TEXT, help="Send every line to this OpenAI-compatible chat endpoint instead.")
 @click.option("--faults", type=PATH, help="Fault plan (JSON); docs/emulator.md describes it.")
 @click.option("--seed", type=Whole(), default=0, show_default=True, help="Seed of faults and line order.")
-def emulate(host: str, port: int, key: str | None, judge: str, upstream: str | None, faults: Path | None, seed: int) -> int:
+def emulate(
+    host: str, port: int, key: str | None, judge: str, upstream: str | None, faults: Path | None, seed: int
+) -> int:
     """Run a local server that behaves like Azure OpenAI Batch, for rehearsals."""
     from iwb_batch.emulator.build import build_service
     from iwb_batch.providers.connection import is_loopback
@@ -53,9 +55,12 @@ def demo(context: click.Context) -> int:
     for run in done:
         output.data(f"  {run.folder.database}")
     output.data("Ask it, for example:")
-    output.data(f'  iwb-batch query {last.folder.path.name} "select criterion, avg(score) from score group by criterion"')
-    output.data(f"  iwb-batch show {last.folder.path.name} 0")
+    name = last.folder.path.name
+    output.data(f"  iwb-batch query {name} '{EXAMPLE_QUERY}'")
+    output.data(f"  iwb-batch show {name} 0")
     return last.code
 
+
+EXAMPLE_QUERY = "select criterion, avg(score) from score group by criterion"
 
 COMMANDS = (emulate, demo)

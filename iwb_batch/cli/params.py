@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+else:  # generic in the stubs of newer click only
+    ParamType = click.ParamType
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Lines(click.ParamType):
+class Lines(ParamType):
     """Text; a repeatable option takes one value a line from its environment variable."""
 
     name = "text"
@@ -38,7 +43,7 @@ class KeyValue(Lines):
         return key.strip(), text
 
 
-class Whole(click.ParamType):
+class Whole(ParamType):
     """A whole number in ASCII digits: int() would take digits of other scripts silently."""
 
     name = "integer"
@@ -54,7 +59,7 @@ class Whole(click.ParamType):
         return int(text)
 
 
-class Amount(click.ParamType):
+class Amount(ParamType):
     """A number that is not negative, in ASCII digits: seconds, US dollars."""
 
     name = "number"
@@ -103,10 +108,16 @@ data_options = together(
 
 provider_options = together(
     click.option(
-        "--provider", type=click.Choice(["azure", "openai"]), default="azure", show_default=True, help="Who runs batches."
+        "--provider",
+        type=click.Choice(["azure", "openai"]),
+        default="azure",
+        show_default=True,
+        help="Who runs batches.",
     ),
     click.option("--api-version", type=TEXT, help="'v1' or a date for the classic surface. [default: v1]"),
-    click.option("--auth", type=click.Choice(["key", "entra"]), default="key", show_default=True, help="API key or Entra ID."),
+    click.option(
+        "--auth", type=click.Choice(["key", "entra"]), default="key", show_default=True, help="API key or Entra ID."
+    ),
     click.option("--entra-scope", type=TEXT, help="Scope of the Entra ID token."),
 )
 
@@ -114,7 +125,11 @@ wait_option = click.option(
     "--wait", type=Amount(), default=60.0, show_default=True, help="Seconds to wait for uploads and validation."
 )
 grace_option = click.option(
-    "--grace", type=Amount(), default=120.0, show_default=True, help="Seconds before a lost create call may be repeated."
+    "--grace",
+    type=Amount(),
+    default=120.0,
+    show_default=True,
+    help="Seconds before a lost create call may be repeated.",
 )
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")

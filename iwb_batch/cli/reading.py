@@ -38,7 +38,11 @@ def status(context: click.Context, run: str | None, *, as_json: bool) -> int:
 @click.command()
 @run_argument
 @click.option(
-    "--format", "form", type=click.Choice(["table", "markdown", "csv", "json"]), default="table", show_default=True,
+    "--format",
+    "form",
+    type=click.Choice(["table", "markdown", "csv", "json"]),
+    default="table",
+    show_default=True,
     help="How the report is written.",
 )
 @click.pass_context
@@ -54,7 +58,9 @@ def report(context: click.Context, run: str | None, form: Form) -> int:
 
 @click.command()
 @click.argument("arguments", nargs=-1, required=True, metavar="[RUN] SQL")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="How rows are written.")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="How rows are written."
+)
 @click.pass_context
 def query(context: click.Context, arguments: tuple[str, ...], form: str) -> int:
     """Run SQL on a run file, read-only. docs/audit.md describes tables and views."""

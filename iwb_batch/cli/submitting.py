@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 judge_options = together(
     click.option("--judge", type=TEXT, default="gpt-5.4", show_default=True, help="Deployment that scores."),
-    click.option("--max-completion-tokens", type=Whole(1), default=8000, show_default=True, help="Token limit of an answer."),
+    click.option(
+        "--max-completion-tokens", type=Whole(1), default=8000, show_default=True, help="Token limit of an answer."
+    ),
     click.option("--reasoning-effort", type=TEXT, help="Sent as it is when given."),
     click.option("--structured-output", is_flag=True, help="Ask for the verdict by JSON schema."),
     click.option("--repeats", type=Whole(1), default=1, show_default=True, help="How often each request is judged."),
@@ -54,15 +56,25 @@ response_options = together(
     ),
     click.option("--allow-missing", is_flag=True, help="Go on without items that have no response."),
     click.option(
-        "--empty-responses", type=click.Choice(["judge", "exclude"]), help="What to do with responses without an answer."
+        "--empty-responses",
+        type=click.Choice(["judge", "exclude"]),
+        help="What to do with responses without an answer.",
     ),
 )
 
 limit_options = together(
-    click.option("--max-resubmits", type=Whole(), default=3, show_default=True, help="Resubmissions after the first attempt."),
-    click.option("--resubmit-filtered", type=Whole(), default=0, show_default=True, help="Resubmissions after a content filter."),
-    click.option("--max-requests-per-file", type=Whole(1), default=50_000, show_default=True, help="Lines of a request file."),
-    click.option("--max-bytes-per-file", type=Whole(1), default=190_000_000, show_default=True, help="Bytes of a request file."),
+    click.option(
+        "--max-resubmits", type=Whole(), default=3, show_default=True, help="Resubmissions after the first attempt."
+    ),
+    click.option(
+        "--resubmit-filtered", type=Whole(), default=0, show_default=True, help="Resubmissions after a content filter."
+    ),
+    click.option(
+        "--max-requests-per-file", type=Whole(1), default=50_000, show_default=True, help="Lines of a request file."
+    ),
+    click.option(
+        "--max-bytes-per-file", type=Whole(1), default=190_000_000, show_default=True, help="Bytes of a request file."
+    ),
     click.option("--enqueued-token-limit", type=Whole(1), help="Input tokens that may wait at the deployment."),
     click.option("--price-input", type=Amount(), help="USD per million input tokens at batch price."),
     click.option("--price-cached", type=Amount(), help="USD per million cached input tokens."),
@@ -120,7 +132,9 @@ def _require_inputs(given: dict[str, Any]) -> None:
     if not pairs and given["responses"] is None:
         raise UsageError("--responses is missing", hint='A file with one {"index": ..., "response": ...} a line.')
     if pairs and given["responses"] is not None:
-        raise UsageError("--responses is not for pairs", hint="The data hold both texts; --judge names who compares them.")
+        raise UsageError(
+            "--responses is not for pairs", hint="The data hold both texts; --judge names who compares them."
+        )
 
 
 def _request(runs_dir: Path, given: dict[str, Any]) -> SubmitRequest:

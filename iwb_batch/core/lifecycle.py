@@ -145,7 +145,9 @@ def refusal(errors: Iterable[tuple[str | None, str]]) -> Refusal:
             return Refusal.QUEUE_FULL
         if "'pending' state" in text or "still pending" in text:
             return Refusal.FILE_PENDING
-        if word in _FILE_CODES or ("file" in text and ("cannot find" in text or "not found" in text or "no such file" in text)):
+        if word in _FILE_CODES or (
+            "file" in text and ("cannot find" in text or "not found" in text or "no such file" in text)
+        ):
             return Refusal.FILE_UNUSABLE
     return Refusal.OTHER
 

@@ -23,7 +23,18 @@ _TABLE: dict[str, tuple[float, float | None, float]] = {
     "o3": (1.00, None, 4.00),
 }
 # The family's other members have other prices: a name that only begins alike must not borrow one.
-_NOT_PRICED = ("gpt-5-nano", "gpt-5.2", "gpt-5.3", "gpt-5.5", "gpt-5.6", "gpt-5-pro", "gpt-5-codex", "gpt-5.1-codex", "o3-mini", "o3-pro")
+_NOT_PRICED = (
+    "gpt-5-nano",
+    "gpt-5.2",
+    "gpt-5.3",
+    "gpt-5.5",
+    "gpt-5.6",
+    "gpt-5-pro",
+    "gpt-5-codex",
+    "gpt-5.1-codex",
+    "o3-mini",
+    "o3-pro",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +56,9 @@ class Prices:
         if self.input is None or self.output is None:
             return None
         cached = self.input if self.cached is None else self.cached
-        return ((input_tokens - cached_tokens) * self.input + cached_tokens * cached + output_tokens * self.output) / 1e6
+        return (
+            (input_tokens - cached_tokens) * self.input + cached_tokens * cached + output_tokens * self.output
+        ) / 1e6
 
 
 def prices_for(
@@ -58,7 +71,11 @@ def prices_for(
 ) -> Prices:
     """Prices of a deployment: the user's where given, else the bundled table's where the name is known."""
     listed = _listed(deployment) if bundled else None
-    given = [name for name, value in (("input", price_input), ("cached", price_cached), ("output", price_output)) if value is not None]
+    given = [
+        name
+        for name, value in (("input", price_input), ("cached", price_cached), ("output", price_output))
+        if value is not None
+    ]
     base, source = (None, None) if listed is None else listed
     if given:
         source = f"given: {', '.join(given)}" + (f"; rest {source}" if source and len(given) < 3 else "")

@@ -140,17 +140,20 @@ class LineRenderer:
 def escape(text: str) -> bytes:
     """Inside of the JSON string for a text, without the quotes. ValueError: it holds a lone surrogate."""
     try:
-        return _one_line(orjson.dumps(text)[1:-1])
+        encoded = orjson.dumps(text)[1:-1]
     except orjson.JSONEncodeError:
         place = next(i for i, c in enumerate(text) if 0xD800 <= ord(c) <= 0xDFFF)
         raise ValueError(f"lone surrogate at character {place + 1} of a text to be sent") from None
+    # Looking for one character in a str is some 50 times faster than for its bytes in the encoded text.
+    if "\u2028" in text or "\u2029" in text or "\u0085" in text:
+        return _one_line(encoded)
+    return encoded
 
 
 def _one_line(encoded: bytes) -> bytes:
     """Escape the line separators that naive readers cut at; their bytes occur in UTF-8 as nothing else."""
     for raw, escaped in _LINE_BREAKS:
-        if raw in encoded:
-            encoded = encoded.replace(raw, escaped)
+        encoded = encoded.replace(raw, escaped)
     return encoded
 
 

@@ -41,12 +41,13 @@ def load_hub(hub_id: str, *, subset: str | None, split: str, revision: str | Non
     InputError: the data set cannot be found or the hub cannot be reached.
     """
     import datasets  # type: ignore[import-untyped]
+    from datasets.exceptions import DatasetsError  # type: ignore[import-untyped]
 
     try:
         names = [str(name) for name in datasets.get_dataset_config_names(hub_id, revision=revision)]
         chosen = _config(hub_id, names, subset)
         table = datasets.load_dataset(hub_id, chosen, split=split, revision=revision)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, DatasetsError) as error:
         raise _explained(error, hub_id, split) from None
     return HubTable(hub_id, chosen, _commit(table) or revision, len(names) == 1, table)
 

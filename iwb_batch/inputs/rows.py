@@ -87,6 +87,9 @@ def _jsonl_rows(source: BinaryIO, label: str) -> _Rows:
         content = line.removeprefix(BOM) if number == 1 else line
         if not content.strip():
             continue
+        if content.strip() == b"{":
+            what = "holds one object written over several lines, not rows"
+            raise InputError.at(label, what, hint="write an array of objects, or one object a line")
         where = f"{label} line {number}"
         value = decode_json(content, where)
         if not isinstance(value, dict):

@@ -12,10 +12,10 @@ from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from iwb_batch.errors import RunError
-from iwb_batch.providers.base import CallFailed, Rejected, RemoteBatch, RemoteFile, Unavailable
+from iwb_batch.providers.base import ByteSink, CallFailed, Rejected, RemoteBatch, RemoteFile, Unavailable
 from iwb_batch.providers.connection import Connection
 from iwb_batch.providers.openai_client import TokenProvider, WireHeaders, sdk_client
 from iwb_batch.providers.openai_errors import (
@@ -137,7 +137,7 @@ class OpenAIBatch:
                 raise Rejected(error.message, status=409, errors=error.errors) from None
             raise
 
-    def download(self, file_id: str, target: BinaryIO) -> int:
+    def download(self, file_id: str, target: ByteSink) -> int:
         """Stream the file's bytes into ``target``; returns their number, 0 for an empty file.
 
         A body shorter than its Content-Length, or cut between chunks, is Unavailable; what came stays in ``target``.

@@ -71,9 +71,7 @@ def add_raw_file(
     return cursor.lastrowid
 
 
-def add_raw_line(
-    database: Database, raw_file_id: int, line: int, custom_id: str | None, kind: str, text: str
-) -> int:
+def add_raw_line(database: Database, raw_file_id: int, line: int, custom_id: str | None, kind: str, text: str) -> int:
     """Enter a line verbatim; returns its id."""
     cursor = database.execute(
         "INSERT INTO raw_line (raw_file_id, line, custom_id, kind, text) VALUES (?, ?, ?, ?, ?)",
@@ -110,9 +108,7 @@ def add_reading(database: Database, attempt_id: int, raw_line_id: int | None, re
         )
 
 
-def close_without_line(
-    database: Database, request_file_id: int, outcome: Outcome, detail: str | None, at: str
-) -> int:
+def close_without_line(database: Database, request_file_id: int, outcome: Outcome, detail: str | None, at: str) -> int:
     """Give every open attempt of a request file the outcome of its batch's end; returns how many."""
     cursor = database.execute(
         "INSERT INTO reading (attempt_id, at, outcome, detail)"
@@ -135,9 +131,7 @@ def failure_codes(database: Database, request_file_id: int) -> dict[tuple[str, s
     }
 
 
-def first_message(
-    database: Database, request_file_id: int, outcome: str, error_code: str | None = None
-) -> str | None:
+def first_message(database: Database, request_file_id: int, outcome: str, error_code: str | None = None) -> str | None:
     """The provider's words of the first attempt of a file that ended so (with this error code, if one is given)."""
     found: str | None = database.value(
         "SELECT message FROM attempt_reading WHERE request_file_id = ? AND outcome = ?"

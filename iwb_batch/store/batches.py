@@ -138,9 +138,7 @@ def remote_ids(database: Database) -> frozenset[str]:
 
 def add_event(database: Database, at: str, kind: str, detail: str | None = None, batch_id: int | None = None) -> None:
     """Append an event."""
-    database.execute(
-        "INSERT INTO event (at, kind, batch_id, detail) VALUES (?, ?, ?, ?)", (at, kind, batch_id, detail)
-    )
+    database.execute("INSERT INTO event (at, kind, batch_id, detail) VALUES (?, ?, ?, ?)", (at, kind, batch_id, detail))
 
 
 def durations(database: Database) -> list[float]:
@@ -156,5 +154,7 @@ def durations(database: Database) -> list[float]:
 
 def states(database: Database) -> Iterator[tuple[str, int]]:
     """(state, number of batches), dropped ones left out."""
-    for row in database.rows("SELECT state, count(*) FROM batch WHERE state <> 'dropped' GROUP BY state ORDER BY state"):
+    for row in database.rows(
+        "SELECT state, count(*) FROM batch WHERE state <> 'dropped' GROUP BY state ORDER BY state"
+    ):
         yield row[0], row[1]

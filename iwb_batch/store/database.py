@@ -127,13 +127,11 @@ class Database:
         try:
             yield
             self.execute("COMMIT")
-        except BaseException:
-            # Also for Ctrl-C: a half-made step must not be committed by a later one.
+        finally:
+            # Reached without a commit on any error, Ctrl-C included: a half-made step must not be committed later.
+            self._depth = 0
             if self._connection.in_transaction:
                 self._connection.rollback()
-            raise
-        finally:
-            self._depth = 0
 
 
 def create(path: Path) -> Database:

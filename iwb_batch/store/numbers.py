@@ -50,9 +50,7 @@ def facts(database: Database) -> RunFacts:
 
 def _changed(database: Database) -> int:
     return int(
-        database.value(
-            "SELECT count(*) FROM verdict v JOIN attempt a USING (attempt_id) WHERE a.changed IS NOT NULL"
-        )
+        database.value("SELECT count(*) FROM verdict v JOIN attempt a USING (attempt_id) WHERE a.changed IS NOT NULL")
     )
 
 
@@ -82,7 +80,7 @@ def _items(database: Database) -> Iterator[ItemRow]:
     )
     for row in rows:
         # SQLite's length() stops at a NUL character, so the text's own length is taken.
-        yield ItemRow(*tuple(row)[:-1], None if row[-1] is None else len(row[-1]))
+        yield ItemRow._make((*tuple(row)[:-1], None if row[-1] is None else len(row[-1])))
 
 
 def _repeat_sets(database: Database) -> dict[tuple[int, ...], int]:
@@ -129,7 +127,7 @@ def _pairs(database: Database) -> Iterator[PairRow]:
 def _by_order(entries: Sequence[Sequence[object]]) -> dict[PairOrder, list[Preferred | None]]:
     found: dict[PairOrder, list[Preferred | None]] = {}
     for order in PAIR_ORDERS:
-        mine = sorted((e for e in entries if e[0] == order), key=lambda e: cast(int, e[1]))
+        mine = sorted((e for e in entries if e[0] == order), key=lambda e: cast("int", e[1]))
         if mine:
             found[order] = [cast("Preferred | None", e[2]) for e in mine]
     return found

@@ -35,10 +35,7 @@ def add_responses(database: Database, responses: Iterable[tuple[Response, str]])
     """Store (response, sha256) pairs, streamed."""
     database.execute_many(
         "INSERT INTO response (item_index, reasoning, answer, flags, line, sha256) VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            (r.index, r.reasoning, r.answer, json.dumps(r.flags), r.line, sha256)
-            for r, sha256 in responses
-        ),
+        ((r.index, r.reasoning, r.answer, json.dumps(r.flags), r.line, sha256) for r, sha256 in responses),
     )
 
 
@@ -49,9 +46,17 @@ def leave_out(database: Database, item_indexes: Iterable[int], reason: str) -> N
 
 def items_without_response(database: Database) -> list[int]:
     """Indexes of selected items that have no response, ascending."""
-    return [r[0] for r in database.rows(
-        "SELECT item_index FROM item WHERE item_index NOT IN (SELECT item_index FROM response) ORDER BY item_index"
-    )]
+    return [
+        r[0]
+        for r in database.rows(
+            "SELECT item_index FROM item WHERE item_index NOT IN (SELECT item_index FROM response) ORDER BY item_index"
+        )
+    ]
+
+
+def count_items(database: Database) -> int:
+    """Items of the selection."""
+    return int(database.value("SELECT count(*) FROM item"))
 
 
 def fingerprints(database: Database, table: str) -> Iterator[tuple[int, str]]:

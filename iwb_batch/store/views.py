@@ -53,7 +53,9 @@ def run(database: Database) -> Run:
     """The run of this file."""
     row = database.row("SELECT * FROM run")
     if row is None:
-        raise DamagedRun(f"{database.path}: holds no run", hint="Name a run of the runs folder; `iwb-batch runs` lists them.")
+        raise DamagedRun(
+            f"{database.path}: holds no run", hint="Name a run of the runs folder; `iwb-batch runs` lists them."
+        )
     values = {name: row[name] for name in row.keys() if name != "id"}  # noqa: SIM118 (sqlite3.Row iterates values)
     for name in ("plan", "options", "versions"):
         values[name] = json.loads(values[name])
@@ -80,7 +82,8 @@ def open_and_sendable(database: Database) -> bool:
         database.value(
             "SELECT EXISTS (SELECT 1 FROM request_status s JOIN request q USING (request_id)"
             " LEFT JOIN policy p ON p.outcome = s.last_outcome"
-            " WHERE s.status = 'open' AND (s.last_outcome IS NULL OR p.allowed IS NOT NULL OR s.attempts <= q.released))"
+            " WHERE s.status = 'open'"
+            " AND (s.last_outcome IS NULL OR p.allowed IS NOT NULL OR s.attempts <= q.released))"
         )
     )
 
@@ -149,7 +152,9 @@ def strays(database: Database) -> dict[str, int]:
     """Raw lines that belong to no reading, by kind."""
     return {
         row[0]: row[1]
-        for row in database.rows("SELECT kind, count(*) FROM raw_line WHERE kind <> 'answer' GROUP BY kind ORDER BY kind")
+        for row in database.rows(
+            "SELECT kind, count(*) FROM raw_line WHERE kind <> 'answer' GROUP BY kind ORDER BY kind"
+        )
     }
 
 

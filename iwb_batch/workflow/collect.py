@@ -61,7 +61,7 @@ def _tell(session: Session, code: int) -> None:
     planned = sum(counts.values())
     line = f"{counts['scored']} of {planned} requests judged, {counts['open']} open, {counts['failed']} failed"
     if code == 3:
-        running = [b for b in batches.in_state(session.database, *advance.LIVE, BatchState.PLANNED, BatchState.UPLOADED)]
+        running = batches.in_state(session.database, *advance.LIVE, BatchState.PLANNED, BatchState.UPLOADED)
         states = sorted({f"{b.file_name} {(b.remote_status or b.state.value)}" for b in running})
         line += f"; not finished: {', '.join(states[:5])}" if states else "; not finished"
     session.progress.say(line)

@@ -55,13 +55,10 @@ def emulator() -> Iterator[str]:
 
 def demo(runs_dir: Path, progress: Progress) -> list[DemoRun]:
     """Judge both bundled models; returns their runs in order."""
-    done = []
     with emulator() as url, resources.as_file(resources.files("iwb_batch") / "demo_data") as data:
         progress.say(f"emulator at {url}")
         connect = opening.connect_from({"AZURE_OPENAI_ENDPOINT": url, "AZURE_OPENAI_API_KEY": KEY}, progress)
-        for model in MODELS:
-            done.append(_one(model, data, runs_dir, connect, progress))
-    return done
+        return [_one(model, data, runs_dir, connect, progress) for model in MODELS]
 
 
 def _one(model: str, data: Path, runs_dir: Path, connect: opening.Connect, progress: Progress) -> DemoRun:

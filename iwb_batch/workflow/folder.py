@@ -29,7 +29,7 @@ def check_name(name: str) -> str:
         _SAFE.fullmatch(name) is None
         or name.isdigit()
         or name.endswith(".")
-        or name.split(".")[0].lower() in _WINDOWS_DEVICES
+        or name.split(".", maxsplit=1)[0].lower() in _WINDOWS_DEVICES
     )
     if unsafe:
         raise UsageError(
@@ -44,7 +44,7 @@ def derived_name(*parts: str | None, plan_sha256: str) -> str:
     words = [re.sub(r"[^A-Za-z0-9._]+", "-", part).strip("-.") for part in parts if part]
     stem = "-".join(word for word in words if word)[:100] or "run"
     name = f"{stem}-{plan_sha256[:8]}"
-    return check_name(name if name.split(".")[0].lower() not in _WINDOWS_DEVICES else f"run-{name}")
+    return check_name(name if name.split(".", maxsplit=1)[0].lower() not in _WINDOWS_DEVICES else f"run-{name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,9 @@ def find_run(runs_dir: Path, name: str) -> RunFolder:
     """The folder of a named run; InputError when there is none."""
     folder = RunFolder(runs_dir / check_name(name))
     if not folder.database.is_file():
-        raise InputError(f"{folder.path}: no such run", hint="`iwb-batch runs` lists the runs; --runs-dir names their folder.")
+        raise InputError(
+            f"{folder.path}: no such run", hint="`iwb-batch runs` lists the runs; --runs-dir names their folder."
+        )
     return folder
 
 
@@ -152,9 +154,10 @@ def run_folders(runs_dir: Path) -> list[RunFolder]:
 @contextmanager
 def locked(folder: RunFolder) -> Iterator[None]:
     """Hold the run's operating-system lock. A dead holder's lock is free; the pid inside is only for the message."""
-    with explained(folder.path), os.fdopen(
-        os.open(folder.lock_file, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0
-    ) as handle:
+    with (
+        explained(folder.path),
+        os.fdopen(os.open(folder.lock_file, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0) as handle,
+    ):
         if not _try_lock(handle):
             holder = handle.read(32).decode("ascii", "replace").strip() or "unknown"
             raise LockHeld(

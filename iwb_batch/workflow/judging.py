@@ -79,12 +79,12 @@ class Judging:
         return self.renderer.messages(self.benchmark.fields(item, answer, request))
 
     def read(self, content: str, request: Request, database: Database) -> Judgement | InvalidVerdict:
-        """Read a judge's answer. The judged texts are only fetched where a verdict is cut out of prose."""
+        """Read a judge's answer. The judged texts are only fetched where a verdict was cut out of other text."""
         if self._reader is None:
             keys = ("score", "reason") if self.benchmark.protocol == "rubric" else ("preference", "reason")
             self._reader = VerdictReader(schemas.load(self.benchmark.schema), keys=keys)
         verdict = self._reader.read(content)
-        if not isinstance(verdict, InvalidVerdict) and "prose" in verdict.notes:
+        if not isinstance(verdict, InvalidVerdict) and verdict.cut_out:
             item, answer = plan.judged(database, request.item_index)
             verdict = self._reader.read(content, self.benchmark.judged_texts(item, answer))
         if isinstance(verdict, InvalidVerdict):

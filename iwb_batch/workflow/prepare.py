@@ -90,9 +90,7 @@ class _Loader:
             yield item, item_sha256(item)
         self.notes += [f"{n} items: {note.replace('_', ' ')}" for note, n in sorted(noted.items())]
         if count == 0:
-            raise InputError(
-                f"{dataset.name}: no item is left to judge", hint="Check --subset, --where and --limit."
-            )
+            raise InputError(f"{dataset.name}: no item is left to judge", hint="Check --subset, --where and --limit.")
 
     def _load_responses(self, path: Path, numbers: Numbering) -> None:
         selected = {index for index, _ in plan.fingerprints(self.database, "item")}
@@ -166,12 +164,30 @@ def prepare(
     loader = _Loader(database, inputs, progress)
     dataset = loader.load()
     judging = Judging(loader.benchmark, settings)
-    model_name = inputs.model_name or (inputs.responses.stem if inputs.responses else "responses")
-    data_sha256 = _hash_of(database, "item")
-    responses_sha256 = _hash_of(database, "response")
-    covered = {
+    covered = _covered(database, inputs, settings, dataset, judging, host)
+    prepared = Prepared(
+        plan=covered,
+        plan_sha256=sha256_text(canonical(covered)),
+        run_id=secrets.token_hex(5),
+        model_name=covered["model_name"],
+        subset=dataset.subset,
+        notes=tuple(loader.notes),
+        n_items=plan.count_items(database),
+    )
+    row = _run_row(prepared, inputs, settings, options, dataset, prices, created_at, judging)
+    with database.transaction():
+        plan.set_run(database, row, lifecycle.policy(options.max_resubmits, options.resubmit_filtered))
+        plan.add_requests(database, planned_requests(database, loader.benchmark, settings))
+    return prepared
+
+
+def _covered(
+    database: Database, inputs: Inputs, settings: JudgeSettings, dataset: Dataset, judging: Judging, host: str
+) -> dict[str, Any]:
+    """Everything a number depends on: what the plan hash covers, and what may not change while the run lives."""
+    return {
         "benchmark": inputs.benchmark,
-        "model_name": model_name,
+        "model_name": inputs.model_name or (inputs.responses.stem if inputs.responses else "responses"),
         "provider": settings.provider,
         "host": host,
         "judge": {
@@ -186,25 +202,11 @@ def prepare(
         "repeats": settings.repeats,
         "prompt_sha256": judging.prompt_sha256,
         "schema_sha256": judging.schema_sha256,
-        "data_sha256": data_sha256,
-        "responses_sha256": responses_sha256,
+        "data_sha256": _hash_of(database, "item"),
+        "responses_sha256": _hash_of(database, "response"),
         "subset": dataset.subset,
         "split": inputs.split,
     }
-    prepared = Prepared(
-        plan=covered,
-        plan_sha256=sha256_text(canonical(covered)),
-        run_id=secrets.token_hex(5),
-        model_name=model_name,
-        subset=dataset.subset,
-        notes=tuple(loader.notes),
-        n_items=int(database.value("SELECT count(*) FROM item")),
-    )
-    row = _run_row(prepared, inputs, settings, options, dataset, prices, created_at, judging)
-    with database.transaction():
-        plan.set_run(database, row, lifecycle.policy(options.max_resubmits, options.resubmit_filtered))
-        plan.add_requests(database, planned_requests(database, loader.benchmark, settings))
-    return prepared
 
 
 def planned_requests(database: Database, benchmark: Benchmark, settings: JudgeSettings) -> Iterator[Request]:
@@ -271,5 +273,3 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
-
-

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from iwb_batch.core import lifecycle
 from iwb_batch.core.lifecycle import BatchEnd, Refusal
-from iwb_batch.core.lines import UnreadableLine, parse_object, split_lines
+from iwb_batch.core.lines import UnreadableLine, parse_noting, split_lines
 from iwb_batch.core.outcome import read_record
 from iwb_batch.model import BatchState, Outcome
 from iwb_batch.providers.base import Rejected, RemoteBatch, Unavailable
@@ -58,7 +58,8 @@ def _not_found(session: Session, batch: BatchRow, error: Rejected) -> None:
         ended_at=session.clock.stamp(),
     )
     session.progress.warn(
-        f"{batch.remote_batch_id}: the provider no longer knows this batch; `collect --retry missing` sends its requests again"
+        f"{batch.remote_batch_id}: the provider no longer knows this batch;"
+        " `collect --retry missing` sends its requests again"
     )
 
 
@@ -127,7 +128,12 @@ def _refused(session: Session, batch: BatchRow) -> None:
         session.progress.warn(f"{batch.file_name}: {said}; uploading it afresh once")
         return
     batches.replace(
-        session.database, batch, BatchState.PLANNED, session.clock.stamp(), fresh_uploads=batch.fresh_uploads, error=said
+        session.database,
+        batch,
+        BatchState.PLANNED,
+        session.clock.stamp(),
+        fresh_uploads=batch.fresh_uploads,
+        error=said,
     )
     session.refusals.append(f"batch for {batch.file_name} refused: {said}")
 
@@ -233,7 +239,11 @@ def _take(session: Session, batch: BatchRow, status: str, downloads: list[Downlo
             session.database, batch.request_file_id, outcome, detail, session.clock.stamp()
         )
         if n_without:
-            session.event("without_line", f"{n_without} requests: {outcome.value}{f' ({detail})' if detail else ''}", batch.batch_id)
+            session.event(
+                "without_line",
+                f"{n_without} requests: {outcome.value}{f' ({detail})' if detail else ''}",
+                batch.batch_id,
+            )
         batches.move(session.database, batch, BatchState.COLLECTED, collected_at=session.clock.stamp(), error=None)
         session.boundary("before_collect_commit")
     session.boundary("collected")
@@ -263,17 +273,20 @@ def store_lines(session: Session, batch: BatchRow, download: Download) -> int:
 def _store_line(session: Session, batch: BatchRow, raw_file_id: int, number: int, line: bytes) -> int:
     """Store one line; returns 1 when it became the answer of an attempt that had none."""
     database, text = session.database, line.decode("utf-8", "replace")
-    record = parse_object(line)
-    if isinstance(record, UnreadableLine):
+    parsed = parse_noting(line)
+    if isinstance(parsed, UnreadableLine):
         answers.add_raw_line(database, raw_file_id, number, None, "unreadable", text)
         return 0
+    record, replaced = parsed
     given = record.get("custom_id")
     custom_id = given if isinstance(given, str) else None
     attempt = answers.find_attempt(database, custom_id) if custom_id is not None else None
     if attempt is None or attempt.request_file_id != batch.request_file_id:
         answers.add_raw_line(database, raw_file_id, number, custom_id, "unknown", text)
         return 0
-    reading = read_record(record, lambda content: session.judging.read(content, attempt.request, database))
+    reading = read_record(
+        record, lambda content: session.judging.read(content, attempt.request, database), surrogates=replaced
+    )
     better = attempt.raw_line_id is not None and attempt.http_status != 200 and reading.http_status == 200
     had_line = attempt.raw_line_id is not None
     if had_line and not better:

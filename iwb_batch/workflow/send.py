@@ -119,9 +119,7 @@ def _upload(session: Session, batch: BatchRow) -> BatchRow | None:
     session.boundary("upload_intent")
     try:
         with session.call():
-            remote = session.provider.upload(
-                path, upload_name(session, batch), expires_after=INPUT_EXPIRES_AFTER
-            )
+            remote = session.provider.upload(path, upload_name(session, batch), expires_after=INPUT_EXPIRES_AFTER)
     except Ambiguous as error:
         batches.note(session.database, batch, error=f"upload unanswered: {error.message}")
         session.progress.warn(f"{batch.file_name}: no answer to the upload; the provider's list of files will tell")
@@ -182,7 +180,9 @@ def _is_processed(session: Session, batch: BatchRow) -> bool:
         batches.note(session.database, batch, error=words(error.errors, error.message))
         return False
     if remote.status == "error":
-        _fresh_upload(session, batch, f"the provider could not process the file: {remote.status_details or 'no details'}")
+        _fresh_upload(
+            session, batch, f"the provider could not process the file: {remote.status_details or 'no details'}"
+        )
         return False
     if remote.status in (None, "processed", "uploaded"):
         return True

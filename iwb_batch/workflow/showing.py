@@ -54,6 +54,9 @@ def _block(text: str) -> list[str]:
     return ["  " + visible(line.rstrip("\r")) for line in text.split("\n")]
 
 
+_SAID = ("detail", "error_code", "message", "changed")
+
+
 def _request(request: dict[str, Any]) -> list[str]:
     what = request["criterion"] if request["criterion_index"] is not None else request["pair_order"]
     number = "" if request["criterion_index"] is None else f"criterion {request['criterion_index']}: "
@@ -62,13 +65,9 @@ def _request(request: dict[str, Any]) -> list[str]:
         head = f"  attempt {attempt['attempt']} ({attempt['custom_id']}): {attempt['outcome'] or 'open'}"
         verdict = attempt["score"] if attempt["score"] is not None else attempt["preferred"]
         lines.append(head + (f", {verdict}" if verdict is not None else ""))
-        for name in ("detail", "error_code", "message", "changed"):
-            if attempt[name]:
-                lines.append(f"    {name}: {visible(str(attempt[name]))}")
+        lines += [f"    {name}: {visible(str(attempt[name]))}" for name in _SAID if attempt[name]]
         if attempt["reason"]:
             lines += ["    reason:", *("  " + line for line in _block(attempt["reason"]))]
         elif attempt["content"]:
             lines += ["    content:", *("  " + line for line in _block(attempt["content"]))]
     return lines
-
-

@@ -66,7 +66,7 @@ def _messages(run: views.Run, database: Database) -> Iterator[str]:
         yield "lines kept but not read: " + ", ".join(f"{n} {kind}" for kind, n in strays.items())
     gone = views.gone(database)
     if gone:
-        yield f"{gone} requests were in a batch the provider no longer knows: `collect --retry missing` sends them again"
+        yield f"{gone} requests were in a batch the provider no longer knows: `collect --retry missing`"
 
 
 def state_of(run: views.Run, counts: dict[str, int], database: Database) -> RunState:

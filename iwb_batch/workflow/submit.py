@@ -13,10 +13,10 @@ from iwb_batch.core.prices import Prices, prices_for
 from iwb_batch.core.split import Limits
 from iwb_batch.errors import Declined, IwbError, PlanChanged, ProviderRefused, UsageError
 from iwb_batch.model import Outcome
+from iwb_batch.providers.base import BatchProvider
 from iwb_batch.store import batches, plan, views
 from iwb_batch.store import database as db
 from iwb_batch.store.database import Database
-from iwb_batch.providers.base import BatchProvider
 from iwb_batch.workflow import advance, opening
 from iwb_batch.workflow import folder as folders
 from iwb_batch.workflow.clock import Clock
@@ -115,9 +115,7 @@ def _reuse(provider: BatchProvider) -> Connect:
     return lambda _provider, _options: provider
 
 
-def _prepare(
-    database: Database, request: SubmitRequest, host: str, clock: Clock, progress: Progress
-) -> Prepared:
+def _prepare(database: Database, request: SubmitRequest, host: str, clock: Clock, progress: Progress) -> Prepared:
     return prepare(
         database,
         request.inputs,
@@ -195,9 +193,7 @@ def _resume(
     folder: RunFolder, request: SubmitRequest, connect: Connect, confirm: Confirm, clock: Clock, progress: Progress
 ) -> Submitted:
     """``submit --run NAME`` without inputs: continue the run as it was planned."""
-    with opening.working(
-        folder, connect=connect, waiting=request.waiting, clock=clock, progress=progress
-    ) as session:
+    with opening.working(folder, connect=connect, waiting=request.waiting, clock=clock, progress=progress) as session:
         return _continue(session, confirm, resume=True)
 
 
@@ -257,9 +253,7 @@ def _grow(session: Session, request: SubmitRequest) -> None:
     run = session.run
     grown = {**run.plan, "repeats": request.judge.repeats}
     plan.update_run(session.database, plan=canonical(grown))
-    plan.add_requests(
-        session.database, planned_requests(session.database, session.judging.benchmark, request.judge)
-    )
+    plan.add_requests(session.database, planned_requests(session.database, session.judging.benchmark, request.judge))
     session.event("repeats", f"{run.plan['repeats']} -> {request.judge.repeats}")
 
 
@@ -295,9 +289,7 @@ def _restart(session: Session, confirm: Confirm, *, resume: bool) -> None:
     if not confirm(f"run {run.name} is stopped ({run.standing_reason or 'cancelled'}). Resume and send the rest?"):
         raise Declined("the run stays stopped", hint="Nothing was sent.")
     with session.database.transaction():
-        released = plan.release(
-            session.database, [Outcome.CANCELLED.value, Outcome.ACCOUNT.value], fresh_budget=False
-        )
+        released = plan.release(session.database, [Outcome.CANCELLED.value, Outcome.ACCOUNT.value], fresh_budget=False)
         session.stand("running", None)
         session.event("resumed", f"{released} requests released")
 

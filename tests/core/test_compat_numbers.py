@@ -44,7 +44,8 @@ def test_overall_is_pooled_and_domains_are_means_of_item_means() -> None:
     assert row["Domain1_Education"] == 5.5
     assert row["Domain1_Finance & Business"] == 5.0
     assert row["Domain1_Politics & Law"] is None
-    assert (row["style_R"], row["style_C"]) == (7.5, pytest.approx(20 / 3))
+    assert row["style_R"] == 7.5
+    assert row["style_C"] == pytest.approx(20 / 3)
     assert (row["format_R"], row["format_C"], row["length_R"], row["length_C"]) == (0, 0, 0, 0)
 
 

@@ -114,7 +114,8 @@ def test_missing_field_is_an_error() -> None:
 def test_bytes_are_the_same_under_the_c_locale() -> None:
     program = (
         "import sys; from iwb_batch.core.render import LineRenderer;"
-        "sys.stdout.buffer.write(LineRenderer('s', '{q}', model='m').line('a', {'q': '\\U0001d482 \\u6c49\\u5b57\\uff0c'}, 1))"
+        "sys.stdout.buffer.write(LineRenderer('s', '{q}', model='m')"
+        ".line('a', {'q': '\\U0001d482 \\u6c49\\u5b57\\uff0c'}, 1))"
     )
     run = subprocess.run(
         [sys.executable, "-X", "utf8=0", "-c", program],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import tracemalloc
+from random import Random
 
 import numpy as np
 import pytest
@@ -132,9 +133,9 @@ def test_interval_stays_inside_the_scale() -> None:
     clusters=st.lists(st.tuples(st.integers(5, 150), st.integers(1, 3)), min_size=2, max_size=60),
     order=st.randoms(use_true_random=False),
 )
-def test_order_of_clusters_changes_nothing(clusters: list[tuple[int, int]], order: object) -> None:
+def test_order_of_clusters_changes_nothing(clusters: list[tuple[int, int]], order: Random) -> None:
     mixed = list(clusters)
-    order.shuffle(mixed)  # type: ignore[attr-defined]
+    order.shuffle(mixed)
     first = ratio_interval([s / 5 for s, _ in clusters], [n for _, n in clusters], stream(3, "x"))
     second = ratio_interval([s / 5 for s, _ in mixed], [n for _, n in mixed], stream(3, "x"))
     assert first == second

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from direct import Direct, by_id, content, ids, line, request_file, rows
+from tests.emulator.direct import Direct, by_id, content, ids, line, request_file, rows
 
 from iwb_batch import schemas
 from iwb_batch.emulator import answers, service

@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from direct import KEY, Direct, request_file
+from tests.emulator.direct import KEY, Direct, request_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from direct import KEY, Direct, content, ids, jsonl, line, request_file, rows
+from tests.emulator.direct import KEY, Direct, content, ids, jsonl, line, request_file, rows
 
 from iwb_batch.emulator.app import running
 from iwb_batch.emulator.build import build_service

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from direct import KEY, Direct, by_id, content, ids, line, request_file, rows
+from tests.emulator.direct import KEY, Direct, by_id, content, ids, line, request_file, rows
 
 from iwb_batch.emulator.faults import FaultPlan, HttpFault
 from iwb_batch.emulator.http import HttpRequest

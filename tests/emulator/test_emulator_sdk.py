@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import openai
 import pytest
-from direct import KEY, by_id, content, ids, request_file, sdk
+from tests.emulator.direct import KEY, by_id, content, ids, request_file, sdk
 
 from iwb_batch.emulator.app import bind, running
 from iwb_batch.emulator.faults import FaultPlan, HttpFault

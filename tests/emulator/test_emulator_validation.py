@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from direct import Direct, jsonl, line, request_file
+from tests.emulator.direct import Direct, jsonl, line, request_file
 
 from iwb_batch.emulator.service import Service
 from iwb_batch.emulator.settings import Settings

@@ -149,8 +149,9 @@ def test_rows_before_the_bad_line_do_not_hide_it(tmp_path: Path) -> None:
         ('[{"a": 1}]\nrest', r"a\.json: text after the end of the array \(line 2\)"),
         ("[1]", r"a\.json row 1: is a number instead of a JSON object"),
         ('{"rows": [\n{"a": 1}\n]}', r"a\.json line 1: not JSON"),
+        ('{\n  "rows": []\n}', r"a\.json: holds one object written over several lines"),
     ],
-    ids=["bad-value", "no-comma", "no-bracket", "cut-after-comma", "rest", "number", "object"],
+    ids=["bad-value", "no-comma", "no-bracket", "cut-after-comma", "rest", "number", "object", "indented-object"],
 )
 def test_bad_array_is_an_error_with_its_row(tmp_path: Path, content: str, what: str) -> None:
     with pytest.raises(InputError, match=what):

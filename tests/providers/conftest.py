@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recording import RecordingServer
+from tests.providers.recording import RecordingServer
 
 from iwb_batch.providers.connection import Connection, from_environment
 from iwb_batch.providers.openai_batch import OpenAIBatch

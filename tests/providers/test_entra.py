@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 import pytest
-from conftest import Bench, batch_object
-from recording import Play
+from tests.providers.conftest import Bench, batch_object
+from tests.providers.recording import Play
 
 from iwb_batch.errors import UsageError
 from iwb_batch.providers.base import Rejected, Unavailable

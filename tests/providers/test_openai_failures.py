@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import KEY, Bench, batch_object, file_object
-from recording import Fault, Play, deaf_port
+from tests.providers.conftest import KEY, Bench, batch_object, file_object
+from tests.providers.recording import Fault, Play, deaf_port
 
 from iwb_batch.providers.base import Ambiguous, CallFailed, ProviderMessage, Rejected, Unavailable
 from iwb_batch.providers.connection import from_environment

@@ -7,10 +7,10 @@ import io
 from typing import Any
 
 import pytest
-from conftest import Bench, batch_object, file_object
+from tests.providers.conftest import Bench, batch_object, file_object
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recording import Play
+from tests.providers.recording import Play
 
 from iwb_batch.providers.base import ProviderMessage, Rejected, Unavailable
 from iwb_batch.providers.openai_batch import remote_batch, remote_file

@@ -12,8 +12,8 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from conftest import KEY, Bench, batch_object, file_object
-from recording import Play, RecordingServer
+from tests.providers.conftest import KEY, Bench, batch_object, file_object
+from tests.providers.recording import Play, RecordingServer
 
 import iwb_batch
 from iwb_batch.errors import RunError

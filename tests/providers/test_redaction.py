@@ -11,8 +11,8 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from conftest import KEY, Bench, batch_object
-from recording import Play
+from tests.providers.conftest import KEY, Bench, batch_object
+from tests.providers.recording import Play
 
 import iwb_batch
 from iwb_batch.providers.base import CallFailed
