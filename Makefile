@@ -38,6 +38,10 @@ lint: $(VENV)/installed-dev ## ruff, format, types
 .PHONY: check
 check: lint test ## all of it; the tests also compare generated docs with the code
 
+.PHONY: docs
+docs: $(VENV)/installed ## write the generated pages and the list of pages in README.md
+	$(BIN)/python docs/generate.py
+
 .PHONY: clean
 clean: ## remove the virtual environment, caches and built files; runs/ stays
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

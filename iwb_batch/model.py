@@ -12,6 +12,9 @@ CustomId = NewType("CustomId", str)
 PairOrder = Literal["chosen-first", "rejected-first"]
 PAIR_ORDERS: tuple[PairOrder, PairOrder] = ("chosen-first", "rejected-first")
 
+PairSide = Literal["chosen", "rejected"]
+PAIR_SIDES: tuple[PairSide, PairSide] = ("chosen", "rejected")
+
 
 class Outcome(StrEnum):
     """What came of one attempt. Exactly one for each attempt and reading."""
@@ -92,13 +95,14 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The smallest thing judged: (item, criterion, repeat) or (pair, order, repeat)."""
+    """The smallest thing judged: (item, criterion, repeat), (pair, order, repeat) or (pair, side, repeat)."""
 
     item_index: int
     repeat: int
     criterion_index: int | None = None
     criterion: str | None = None
     pair_order: PairOrder | None = None
+    side: PairSide | None = None
 
 
 @dataclass(frozen=True, slots=True)

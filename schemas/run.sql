@@ -80,12 +80,13 @@ CREATE TABLE request (
   criterion_index INTEGER,                                   -- from 0; NULL for pairs
   criterion TEXT,                                            -- criterion name
   pair_order TEXT CHECK (pair_order IN ('chosen-first', 'rejected-first')),
+  side TEXT CHECK (side IN ('chosen', 'rejected')),          -- pairs scored one text at a time: which text
   repeat INTEGER NOT NULL DEFAULT 1 CHECK (repeat >= 1),
   fresh_from INTEGER NOT NULL DEFAULT 0,                     -- attempts up to this one count against no budget (collect --retry)
   released INTEGER NOT NULL DEFAULT 0                        -- after this attempt another may be sent whatever its outcome (--retry, resume)
 ) STRICT;
 CREATE UNIQUE INDEX request_once
-  ON request (item_index, coalesce(criterion_index, -1), coalesce(pair_order, ''), repeat);
+  ON request (item_index, coalesce(criterion_index, -1), coalesce(pair_order, ''), coalesce(side, ''), repeat);
 
 -- Immutable JSONL files under requests/.
 CREATE TABLE request_file (
@@ -124,6 +125,7 @@ CREATE TABLE batch (
   fresh_uploads INTEGER NOT NULL DEFAULT 0,                  -- how often the file was uploaded afresh
   empty_listings INTEGER NOT NULL DEFAULT 0,                 -- complete listings since called_at without this batch
   not_found_polls INTEGER NOT NULL DEFAULT 0,                -- consecutive polls answered 404
+  wanting_since TEXT,                                        -- first look that found its files not there or short; --settle runs from here
   error TEXT                                                 -- last refusal or failure, in the provider's words
 ) STRICT;
 -- At most one live batch for each request file.
@@ -183,8 +185,8 @@ END;
 -- Files under raw/, exactly as downloaded.
 CREATE TABLE raw_file (
   raw_file_id INTEGER PRIMARY KEY,
-  batch_id INTEGER NOT NULL REFERENCES batch,
-  kind TEXT NOT NULL CHECK (kind IN ('output', 'error')),
+  batch_id INTEGER REFERENCES batch,                         -- NULL: given with collect --from, may answer several batches
+  kind TEXT NOT NULL CHECK (kind IN ('output', 'error', 'given')),
   name TEXT NOT NULL UNIQUE,                                 -- file name in raw/
   remote_file_id TEXT,
   sha256 TEXT NOT NULL,
@@ -288,7 +290,8 @@ SELECT q.request_id, i.item_id, q.item_index, q.criterion_index, q.criterion, q.
        END AS status,
        coalesce(t.attempts, 0) AS attempts,
        l.outcome AS last_outcome,
-       n.custom_id
+       n.custom_id,
+       q.side
 FROM request q
 JOIN item i ON i.item_index = q.item_index
 LEFT JOIN tally t ON t.request_id = q.request_id
@@ -305,7 +308,7 @@ FROM verdict v
 JOIN judgement j ON j.reading_id = v.reading_id
 JOIN request q ON q.request_id = v.request_id
 JOIN item i ON i.item_index = q.item_index
-WHERE j.score IS NOT NULL;
+WHERE j.score IS NOT NULL AND q.side IS NULL;
 
 -- One row for every item. score is NULL unless every planned request is scored;
 -- score_partial is the mean over what there is. Repeats are averaged before criteria.
@@ -334,6 +337,15 @@ JOIN request q ON q.request_id = v.request_id
 JOIN item i ON i.item_index = q.item_index
 WHERE j.preferred IS NOT NULL;
 
+-- One row for each scored text of a pair, where the texts are scored one at a time.
+CREATE VIEW side_score AS
+SELECT i.item_id, i.item_index, i.tag, i.domain, i.language, q.side, q.repeat, j.score, j.reason, v.custom_id
+FROM verdict v
+JOIN judgement j ON j.reading_id = v.reading_id
+JOIN request q ON q.request_id = v.request_id
+JOIN item i ON i.item_index = q.item_index
+WHERE q.side IS NOT NULL AND j.score IS NOT NULL;
+
 -- Every attempt with what came of it.
 CREATE VIEW attempt_log AS
 SELECT a.custom_id, a.request_id, a.attempt, a.outcome, a.detail, a.http_status, a.finish_reason, a.error_code, a.content,
@@ -352,7 +364,7 @@ FROM batch b JOIN request_file f ON f.request_file_id = b.request_file_id;
 -- Requests whose budget is spent, with the last thing that went wrong.
 CREATE VIEW failure AS
 SELECT s.request_id, s.item_id, s.item_index, s.criterion_index, s.pair_order, s.repeat,
-       a.outcome, a.detail, a.error_code, a.message, s.attempts
+       a.outcome, a.detail, a.error_code, a.message, s.attempts, s.side
 FROM request_status s
 JOIN attempt_reading a ON a.request_id = s.request_id AND a.attempt = s.attempts
 WHERE s.status = 'failed';

@@ -1,7 +1,8 @@
 """The benchmarks: one module each, found by file name. A new benchmark is one new file here.
 
 A module ``my_bench.py`` holds ``BENCHMARK``, an object with everything ``Benchmark`` lists, and is then
-known as ``my-bench``. Modules whose names begin with an underscore are shared parts.
+known as ``my-bench``; it may hold ``OTHER_PROTOCOLS``, by name, when its items can be judged in other ways
+too. Modules whose names begin with an underscore are shared parts.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class Benchmark(Protocol):
         """The name on the command line."""
 
     @property
-    def protocol(self) -> Literal["rubric", "pairwise"]:
-        """``rubric`` judges responses of a model, ``pairwise`` judges the data's own pairs."""
+    def protocol(self) -> Literal["rubric", "pairwise", "pointwise"]:
+        """``rubric`` judges responses of a model; the others judge the data's own pairs, together or one by one."""
 
     @property
     def default_dataset(self) -> str | None:
@@ -76,12 +77,20 @@ def names() -> list[str]:
     return sorted(m.name.replace("_", "-") for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
 
 
-def get(name: str) -> Benchmark:
-    """The benchmark of that name. UsageError lists those that exist."""
+def get(name: str, protocol: str | None = None) -> Benchmark:
+    """The benchmark of that name, under ``protocol`` when given. UsageError lists what exists."""
     if name not in names():
         raise UsageError(f"there is no benchmark '{name}'; there are: {', '.join(names())}")
     module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
-    return cast("Benchmark", module.BENCHMARK)
+    benchmark = cast("Benchmark", module.BENCHMARK)
+    known = {benchmark.protocol: benchmark, **getattr(module, "OTHER_PROTOCOLS", {})}
+    if protocol is None:
+        return benchmark
+    if protocol not in known:
+        raise UsageError(
+            f"{name} has no protocol '{protocol}'; it has: {', '.join(known)}", hint="leave --protocol out"
+        )
+    return cast("Benchmark", known[protocol])
 
 
 def item_sha256(item: Item) -> str:

@@ -18,7 +18,9 @@ from typing import Any, Literal
 
 from iwb_batch.benchmarks import Orders
 from iwb_batch.benchmarks._genres import macro_domain
+from iwb_batch.benchmarks._pointwise import PointwiseBenchmark
 from iwb_batch.benchmarks._reading import ItemReader, digest
+from iwb_batch.core.languages import language_code, language_in
 from iwb_batch.core.row import Row
 from iwb_batch.model import PAIR_ORDERS, Item, PairOrder, Request
 
@@ -28,7 +30,6 @@ SYSTEM = (
 )
 CJK_SHARE = 0.3
 
-_WORDS = {"english": "en", "eng": "en", "en": "en", "chinese": "zh", "zh": "zh", "cn": "zh", "zho": "zh"}
 _CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]")
 _LETTER = re.compile(r"[^\W\d_]")
 
@@ -145,15 +146,13 @@ def _is_number(value: object) -> bool:
 
 
 def _language(reader: ItemReader) -> str:
-    """``en`` or ``zh`` from the row, the subset or the file's name; else guessed from the texts, which is noted."""
+    """``en`` or ``zh`` from the row, the subset or the file's name; else guessed from the prompt, which is noted."""
     named = reader.label("language") or reader.label("lang")
     if named is not None:
-        return _WORDS.get(named.casefold(), named)
-    for place in (reader.row.subset, reader.row.file):
-        words = re.split(r"[^a-z]+", place.casefold()) if place else []
-        found = {_WORDS[word] for word in words if word in _WORDS}
-        if len(found) == 1:
-            return found.pop()
+        return language_code(named)
+    told = language_in(reader.row.subset) or language_in(reader.row.file)
+    if told is not None:
+        return told
     reader.note("language_guessed")
     text = str(reader.row.values.get("prompt") or "")
     letters = len(_LETTER.findall(text))
@@ -161,3 +160,4 @@ def _language(reader: ItemReader) -> str:
 
 
 BENCHMARK = PreferenceBenchmark()
+OTHER_PROTOCOLS = {"pointwise": PointwiseBenchmark(BENCHMARK)}

@@ -13,7 +13,7 @@ import click
 from iwb_batch import __version__
 from iwb_batch.cli import output
 from iwb_batch.cli.params import PATH
-from iwb_batch.errors import IwbError
+from iwb_batch.errors import InputError, IwbError, UsageError
 
 
 @dataclass
@@ -45,11 +45,20 @@ def cli(context: click.Context, runs_dir: Path, *, verbose: bool) -> None:
 
 
 def _register() -> None:
-    from iwb_batch.cli import collecting, emulating, reading, submitting
+    from iwb_batch.cli import auditing, collecting, emulating, publishing, reading, scoring, submitting
 
-    for module in (submitting, collecting, reading, emulating):
+    for module in (submitting, collecting, reading, publishing, scoring, auditing, emulating):
         for command in module.COMMANDS:
+            _name_twins(command)
             cli.add_command(command)
+
+
+def _name_twins(command: click.Command) -> None:
+    """Let environment twins follow the option as users write it: --format, whatever its parameter is called."""
+    for option in command.params:
+        if isinstance(option, click.Option) and option.envvar is None:
+            written = max(option.opts, key=len).strip("-")
+            option.envvar = f"IWB_BATCH_{command.name}_{written}".upper().replace("-", "_")
 
 
 _register()
@@ -76,8 +85,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except IwbError as error:
         output.message(f"error: {error.message}")
-        if error.hint:
-            output.message(f"  {error.hint}")
+        output.message(f"  {error.hint or _next_step(error)}")
         return error.exit_code
     except (KeyboardInterrupt, click.Abort, EOFError):
         _interrupted()
@@ -88,6 +96,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 0
     except Exception as error:  # noqa: BLE001 (the one place: an unexpected error is one line for the user)
         return _unexpected(error)
+
+
+def _next_step(error: IwbError) -> str:
+    """What to do next where the error itself does not say it."""
+    if isinstance(error, UsageError):
+        return "`iwb-batch COMMAND --help` lists the options."
+    if isinstance(error, InputError):
+        return "Mend the input, then run the same command again."
+    return "Mend the cause, then run the same command again; the run is as it was."
 
 
 def _interrupted() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import click
 
 from iwb_batch.cli import output
 from iwb_batch.cli.params import (
+    PATH,
     TEXT,
     Amount,
     Lines,
@@ -34,7 +36,7 @@ class _Outcomes(Lines):
 
 
 @click.command()
-@run_argument
+@click.argument("arguments", nargs=-1, metavar="[RUN]")
 @click.option("--watch", is_flag=True, help="Go on until every request has its outcome.")
 @click.option("--poll-interval", type=Amount(), default=60.0, show_default=True, help="Seconds between passes.")
 @click.option("--timeout", type=Amount(), help="Seconds after which --watch gives up waiting (exit 3).")
@@ -47,6 +49,11 @@ class _Outcomes(Lines):
     help="Seconds to wait for answers that are claimed but not there.",
 )
 @grace_option
+@click.option(
+    "--from", "answers", type=PATH, multiple=True, metavar="FILE...", help="Take answers another engine wrote."
+)
+@click.option("--close", is_flag=True, help="With --from: give up what is still awaited as missing.")
+@click.option("--notify", type=TEXT, metavar="COMMAND", help="Run this once when the run is done.")
 @click.option("--retry", type=_Outcomes(), help="Give failed requests of these outcomes (or 'all') a fresh budget.")
 @click.option(
     "--adopt",
@@ -60,30 +67,50 @@ class _Outcomes(Lines):
 @click.option("--delete-remote", is_flag=True, help="Afterwards delete this run's collected files at the provider.")
 @yes_option
 @click.pass_context
-def collect(context: click.Context, /, run: str | None, **given: Any) -> int:
+def collect(context: click.Context, /, arguments: tuple[str, ...], **given: Any) -> int:
     """Bring verdicts home, validate them, resubmit what failed. One pass, or --watch."""
     from iwb_batch.workflow import collect as use_case
-    from iwb_batch.workflow import opening
+    from iwb_batch.workflow import notify, opening
     from iwb_batch.workflow.clock import Clock
     from iwb_batch.workflow.settings import Waiting
 
+    run, answers = _run_and_answers(arguments, given["answers"])
+    if given["close"] and not answers:
+        raise UsageError("--close goes with --from", hint="It says that no more answers come than the files given.")
     console = output.Console()
     confirm = output.confirm_unless(given["yes"])
     waiting = Waiting(
         **{name: given[name] for name in ("wait", "grace", "settle", "poll_interval", "timeout", "watch")}
     )
-    by_hand = use_case.ByHand(retry=given["retry"] or (), adopt=given["adopt"], recreate=given["recreate"])
+    by_hand = use_case.ByHand(
+        retry=given["retry"] or (),
+        adopt=given["adopt"],
+        recreate=given["recreate"],
+        answers=answers,
+        close=given["close"],
+    )
     with opening.working(
         opening.choose(context.obj.runs_dir, run),
-        connect=opening.connect_from(os.environ, console),
+        connect=opening.connect_from(os.environ, console, context.call_on_close),
         waiting=waiting,
         clock=Clock(),
         progress=console,
     ) as session:
         code = use_case.collect(session, by_hand, confirm)
+        if given["notify"] and code != 3:
+            notify.notify_once(session, given["notify"], code)
         if given["delete_remote"] and confirm("delete this run's collected files at the provider?"):
             console.say(f"{use_case.delete_remote(session)} files deleted at the provider")
     return code
+
+
+def _run_and_answers(arguments: tuple[str, ...], answers: tuple[Path, ...]) -> tuple[str | None, tuple[Path, ...]]:
+    """``--from A B``: what follows the first file and is a file belongs to it; at most one word is left for RUN."""
+    files = [word for word in arguments if answers and Path(word).suffix and Path(word).is_file()]
+    words = [word for word in arguments if word not in files]
+    if len(words) > 1:
+        raise UsageError(f"too many arguments: {' '.join(words)}", hint="Give one RUN, or none for the newest.")
+    return (words[0] if words else None), (*answers, *map(Path, files))
 
 
 @click.command()
@@ -107,7 +134,7 @@ def cancel(context: click.Context, run: str | None, *, yes: bool, delete_remote:
     console = output.Console()
     with opening.working(
         folder,
-        connect=opening.connect_from(os.environ, console),
+        connect=opening.connect_from(os.environ, console, context.call_on_close),
         waiting=Waiting(wait=0.0),
         clock=Clock(),
         progress=console,

@@ -21,7 +21,10 @@ class Lines(ParamType):
     """Text; a repeatable option takes one value a line from its environment variable."""
 
     name = "text"
-    envvar_list_splitter = "\n"
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        """One value a line; blank lines are none."""
+        return [line.removesuffix("\r") for line in rv.split("\n") if line.strip()]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Text as it is, without the white space at its ends."""
@@ -109,7 +112,7 @@ data_options = together(
 provider_options = together(
     click.option(
         "--provider",
-        type=click.Choice(["azure", "openai"]),
+        type=click.Choice(["azure", "openai", "files"]),
         default="azure",
         show_default=True,
         help="Who runs batches.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from iwb_batch.cli import output
-from iwb_batch.cli.params import Whole, json_option, run_argument
+from iwb_batch.cli.params import PATH, Whole, json_option, run_argument
 from iwb_batch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,13 +45,19 @@ def status(context: click.Context, run: str | None, *, as_json: bool) -> int:
     show_default=True,
     help="How the report is written.",
 )
+@click.option("--compat", is_flag=True, help="The table of the original WritingBench scorer instead.")
+@click.option(
+    "--requirements",
+    type=PATH,
+    help="WritingBench: the original's requirement/ folder, for style, format and length scores.",
+)
 @click.pass_context
-def report(context: click.Context, run: str | None, form: Form) -> int:
+def report(context: click.Context, run: str | None, form: Form, requirements: Path | None, *, compat: bool) -> int:
     """Print the numbers of a run, each with how many items it rests on. Exit 0 complete, 3 open, 4 incomplete."""
     from iwb_batch.workflow import opening, reporting
 
     folder = opening.choose(context.obj.runs_dir, run)
-    text, code = reporting.report(folder, form)
+    text, code = reporting.report(folder, form, compat=compat, requirements=requirements)
     output.data(text)
     return code
 

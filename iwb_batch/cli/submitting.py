@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from iwb_batch.cli import output
 from iwb_batch.cli.params import (
@@ -27,6 +27,8 @@ from iwb_batch.report.display import visible
 if TYPE_CHECKING:
     from iwb_batch.workflow.submit import SubmitRequest
 
+_SAID = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+
 judge_options = together(
     click.option("--judge", type=TEXT, default="gpt-5.4", show_default=True, help="Deployment that scores."),
     click.option(
@@ -41,6 +43,11 @@ judge_options = together(
         default="both",
         show_default=True,
         help="Pairs: which text is shown first.",
+    ),
+    click.option(
+        "--protocol",
+        type=click.Choice(["pairwise", "pointwise"]),
+        help="Pairs: compare the two texts, or score each on its own. [default: pairwise]",
     ),
 )
 
@@ -80,6 +87,7 @@ limit_options = together(
     click.option("--price-cached", type=Amount(), help="USD per million cached input tokens."),
     click.option("--price-output", type=Amount(), help="USD per million output tokens."),
     click.option("--budget", type=Amount(), help="USD; counts work in flight, checked before each request file."),
+    click.option("--pilot", type=Whole(1), help="Send N requests first; collect sends the rest when they went well."),
 )
 
 
@@ -101,18 +109,18 @@ def submit(context: click.Context, /, **given: Any) -> int:
     from iwb_batch.workflow.clock import Clock
     from iwb_batch.workflow.opening import connect_from
 
-    request = _request(context.obj.runs_dir, given)
+    request = _request(context, given)
     console = output.Console()
     if given["dry_run"]:
         _require_inputs(given)
         prepared, found = use_case.dry_run(request, clock=Clock(), progress=console)
         output.data(_dry_run_text(prepared.n_items, found))
         return 0
-    if given["run"] is None or given["benchmark"] is not None:
+    if not _continues(given):
         _require_inputs(given)
     done = use_case.submit(
         request,
-        connect=connect_from(os.environ, console),
+        connect=connect_from(os.environ, console, context.call_on_close),
         confirm=output.confirm_unless(given["yes"]),
         clock=Clock(),
         progress=console,
@@ -128,7 +136,10 @@ def _require_inputs(given: dict[str, Any]) -> None:
         raise UsageError("--benchmark is missing", hint=f"One of: {', '.join(benchmarks.names())}.")
     from iwb_batch import benchmarks
 
-    pairs = benchmarks.get(given["benchmark"]).protocol == "pairwise"
+    protocol = benchmarks.get(given["benchmark"], given["protocol"]).protocol
+    pairs = protocol != "rubric"
+    if protocol == "pointwise" and given["orders"] != "both":
+        raise UsageError("--orders is for the pairwise protocol", hint="A text scored on its own has no order.")
     if not pairs and given["responses"] is None:
         raise UsageError("--responses is missing", hint='A file with one {"index": ..., "response": ...} a line.')
     if pairs and given["responses"] is not None:
@@ -137,7 +148,13 @@ def _require_inputs(given: dict[str, Any]) -> None:
         )
 
 
-def _request(runs_dir: Path, given: dict[str, Any]) -> SubmitRequest:
+def _continues(given: dict[str, Any]) -> bool:
+    """True when a run is named and none of the inputs that would make it."""
+    inputs = (given["benchmark"], given["responses"], *given["dataset"])
+    return given["run"] is not None and not any(inputs)
+
+
+def _request(context: click.Context, given: dict[str, Any]) -> SubmitRequest:
     from iwb_batch.workflow.settings import Inputs, JudgeSettings, Options, Waiting
     from iwb_batch.workflow.submit import SubmitRequest
 
@@ -157,11 +174,12 @@ def _request(runs_dir: Path, given: dict[str, Any]) -> SubmitRequest:
     )
     judge = JudgeSettings(
         **{name: given[name] for name in ("judge", "provider", "max_completion_tokens", "reasoning_effort")},
-        **{name: given[name] for name in ("structured_output", "repeats", "orders")},
+        **{name: given[name] for name in ("structured_output", "repeats", "orders", "protocol")},
     )
     options = Options(**{name: given[name] for name in Options.__dataclass_fields__})
     waiting = Waiting(wait=given["wait"], grace=given["grace"])
-    return SubmitRequest(inputs, judge, options, waiting, runs_dir, given["run"])
+    named = frozenset(name for name in given if context.get_parameter_source(name) in _SAID)
+    return SubmitRequest(inputs, judge, options, waiting, context.obj.runs_dir, given["run"], named)
 
 
 def _dry_run_text(n_items: int, found: Any) -> str:

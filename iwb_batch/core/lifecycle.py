@@ -26,6 +26,10 @@ GONE_AFTER_POLLS = 3
 LISTINGS_BEFORE_CREATE = 2
 """Complete listings without a lost batch before it may be created again."""
 
+REFUSALS_BEFORE_HALVING = 3
+SMALLEST_QUOTA = 30_000
+"""Enqueued tokens of the smallest deployment seen in the wild; a file below it is not what fills a queue."""
+
 BACK_OFF_FIRST = 5.0
 BACK_OFF_LAST = 900.0
 
@@ -33,6 +37,7 @@ SYSTEMATIC_SHARE = 0.9
 SYSTEMATIC_LINES = 3
 
 ENDED_STATUSES = frozenset({"completed", "failed", "expired", "cancelled"})
+RUNNING_STATUSES = frozenset({"in_progress", "finalizing"})
 GONE = "gone"
 """Our word for a batch the provider no longer knows."""
 
@@ -90,6 +95,11 @@ def has_ended(status: str) -> bool:
     return status.strip().lower() in ENDED_STATUSES
 
 
+def is_running(status: str) -> bool:
+    """True for the words that say a batch has begun to run, also where no time of its beginning is given."""
+    return status.strip().lower() in RUNNING_STATUSES
+
+
 @dataclass(frozen=True, slots=True)
 class BatchEnd:
     """How a batch ended, as far as its lines need it: lower-cased status, counts, what was held."""
@@ -99,7 +109,7 @@ class BatchEnd:
     claimed: int
     """Lines the provider's request_counts claim (completed + failed); 0 when unknown."""
     held: int
-    """Distinct custom_ids its files really hold."""
+    """Lines its files hold; once they are read, the attempts that got one of them."""
 
 
 def outcome_without_line(end: BatchEnd) -> tuple[Outcome, str | None]:
@@ -145,7 +155,7 @@ def refusal(errors: Iterable[tuple[str | None, str]]) -> Refusal:
             return Refusal.QUEUE_FULL
         if "'pending' state" in text or "still pending" in text:
             return Refusal.FILE_PENDING
-        if word in _FILE_CODES or (
+        if word in _FILE_CODES or any(code in text for code in _FILE_CODES) or (
             "file" in text and ("cannot find" in text or "not found" in text or "no such file" in text)
         ):
             return Refusal.FILE_UNUSABLE
@@ -169,15 +179,28 @@ def limit_named(message: str) -> int | None:
     return int(value * _SCALE[unit]) or None
 
 
-def shrink_limit(in_flight: int, n_tokens: int, refusals: int) -> int | None:
-    """A limit to assume after a refusal that names none; None while waiting alone may help.
+def learned_limit(
+    named: int | None, known: int | None, *, in_flight: int, n_tokens: int, refusals: int
+) -> int | None:
+    """The enqueued-token limit to assume after the n-th refusal of a file; None while waiting alone may help.
 
-    With our own tokens in flight the sum was too much. With none in flight somebody else may fill
-    the queue; after three refusals the file itself is taken to be too large and is halved.
+    ``named`` is the limit the refusal names, ``known`` the one assumed so far, ``in_flight`` what else of ours is
+    in the queue. A named limit below our sum explains the refusal. Otherwise the provider counts more than we
+    estimate, or somebody else fills the queue: with tokens of ours in flight the sum was too much; with none, the
+    file is halved after three refusals, unless it is far below the limit: then its size is not the reason.
     """
-    if in_flight > 0:
-        return in_flight + n_tokens - 1
-    return n_tokens // 2 if refusals >= 3 else None
+    total = in_flight + n_tokens
+    if named is not None and total > named:
+        found: int | None = named
+    elif in_flight > 0:
+        found = total - 1
+    elif refusals >= REFUSALS_BEFORE_HALVING and n_tokens > (SMALLEST_QUOTA if named is None else named // 8):
+        found = n_tokens // 2
+    else:
+        found = named
+    if found is None or (known is not None and found >= known):
+        return None
+    return max(found, 1)
 
 
 def systematic(lines: Mapping[tuple[str, str], int], total: int) -> tuple[str, str, int] | None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     BoolArray = NDArray[np.bool_]
 
 Preferred = Literal["chosen", "rejected"]
+Longer = Literal["chosen", "rejected", "equal"]
 DIMENSIONS = ("language", "domain", "tag")
 _FIRST_SHOWN: Mapping[PairOrder, Preferred] = {"chosen-first": "chosen", "rejected-first": "rejected"}
 _LANGUAGES = {"en": "EN", "english": "EN", "zh": "ZH", "chinese": "ZH"}
@@ -45,7 +46,7 @@ class PairRow(NamedTuple):
     domain: str | None
     tag: str | None
     cluster: str
-    longer: Literal["chosen", "rejected", "equal"]
+    longer: Longer
     equal_texts: bool
     verdicts: Mapping[PairOrder, Sequence[Preferred | None]]
 
@@ -232,7 +233,7 @@ def _notes(facts: RunFacts, pairs: _Pairs) -> Iterable[str]:
 
 
 class RewardRow(NamedTuple):
-    """Two scalar rewards of one pair; ``None`` or a number that is not finite is invalid."""
+    """Two scalar rewards of one pair; ``None`` or a number that is not finite is invalid. ``longer`` as in PairRow."""
 
     item_index: int
     language: str | None
@@ -241,6 +242,9 @@ class RewardRow(NamedTuple):
     cluster: str
     chosen: float | None
     rejected: float | None
+    item_id: str = ""
+    longer: Longer | None = None
+    equal_texts: bool = False
 
     @property
     def valid(self) -> bool:
@@ -252,7 +256,9 @@ class RewardRow(NamedTuple):
 class RewardReport:
     """Accuracy of a reward model: ``chosen > rejected``, strictly; a tie is not correct and is counted.
 
-    ``invalid_policy`` is ``count`` (an invalid pair is wrong) or ``drop`` (it leaves N).
+    ``invalid_policy`` is ``count`` (an invalid pair is wrong), ``drop`` (it leaves N) or ``refuse``
+    (there is none). ``without_invalid`` is the accuracy over valid pairs alone. ``longer_baseline`` is
+    over all pairs, ``None`` where the lengths are not known. ``incomplete`` has the ids of invalid pairs.
     """
 
     n_pairs: int
@@ -264,16 +270,21 @@ class RewardReport:
     accuracy: Estimate
     by: Mapping[str, tuple[GroupRow, ...]]
     seed_row: SeedRow
+    without_invalid: Estimate = Estimate()
+    longer_baseline: float | None = None
+    n_longer_equal: int = 0
+    n_equal_texts: int = 0
+    incomplete: tuple[str, ...] = ()
 
 
 def reward_report(
-    rows: Iterable[RewardRow], *, invalid_policy: Literal["count", "drop"] = "count", rng_seed: int = 0
+    rows: Iterable[RewardRow], *, invalid_policy: Literal["count", "drop", "refuse"] = "count", rng_seed: int = 0
 ) -> RewardReport:
     """Compute the accuracy of a reward model over all pairs given."""
     import numpy as np
 
     ordered = sorted(rows, key=lambda row: row.item_index)
-    counted = [row for row in ordered if row.valid or invalid_policy == "count"]
+    counted = [row for row in ordered if row.valid or invalid_policy != "drop"]
     valid: BoolArray = np.array([row.valid for row in counted], dtype=bool)
     correct: FloatArray = np.array([row.valid and _above(row) for row in counted], dtype=np.float64)
     keys = np.array([key_number(row.cluster) for row in counted], dtype=np.uint64)
@@ -299,7 +310,18 @@ def reward_report(
         accuracy=accuracy("accuracy", np.ones(len(counted), dtype=bool)),
         by=by,
         seed_row=seed_row(by["language"]),
+        without_invalid=estimator.ratio("valid", correct, valid.astype(np.float64), cluster),
+        longer_baseline=_baseline(ordered),
+        n_longer_equal=sum(row.longer == "equal" for row in ordered),
+        n_equal_texts=sum(row.equal_texts for row in ordered),
+        incomplete=tuple(row.item_id for row in ordered if not row.valid),
     )
+
+
+def _baseline(rows: Sequence[RewardRow]) -> float | None:
+    if not rows or any(row.longer is None for row in rows):
+        return None
+    return sum(row.longer == "chosen" for row in rows) / len(rows)
 
 
 def _above(row: RewardRow) -> bool:

@@ -30,15 +30,17 @@ _LINE_BREAKS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b
 
 
 def custom_id(run_id: str, request: Request, attempt: int) -> CustomId:
-    """Name of one attempt: ``<run_id>-i<index>-c<criterion>|-o<cf|rf>-r<repeat>-a<attempt>``, at most 64 ASCII.
+    """Name of one attempt: ``<run_id>-i<index>-c<criterion>|-o<cf|rf>|-s<c|r>-r<repeat>-a<attempt>``, at most 64 ASCII.
 
-    Requests without criterion and order (generation) leave that part out. ValueError: it would be longer.
+    Requests without criterion, order and side (generation) leave that part out. ValueError: it would be longer.
     """
     part = ""
     if request.criterion_index is not None:
         part = f"-c{request.criterion_index}"
     elif request.pair_order is not None:
         part = f"-o{_ORDER_CODES[request.pair_order]}"
+    elif request.side is not None:
+        part = f"-s{request.side[0]}"
     name = f"{run_id}-i{request.item_index}{part}-r{request.repeat}-a{attempt}"
     if len(name) > MAX_CUSTOM_ID or not name.isascii():
         raise ValueError(f"custom_id {name!r} is longer than {MAX_CUSTOM_ID} ASCII characters")

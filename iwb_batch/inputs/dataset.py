@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from iwb_batch.core.languages import language_in
 from iwb_batch.core.row import Row
 from iwb_batch.errors import InputError, UsageError
 from iwb_batch.inputs.folder import DEFAULT, choose_config, folder_configs, refuse_saved_folder
@@ -25,6 +26,7 @@ class Dataset:
 
     ``rows`` starts afresh at each call. ``name`` is the hub id, or a JSON array of
     ``{"file", "sha256"}``; ``notes`` are sentences about what was decided while opening.
+    ``unselected``: ``rows`` are those of all languages, and the caller selects the subset.
     """
 
     rows: Callable[[], Iterator[Row]]
@@ -32,6 +34,7 @@ class Dataset:
     revision: str | None = None
     subset: str | None = None
     notes: tuple[str, ...] = ()
+    unselected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +45,20 @@ class _Part:
 
 
 def open_dataset(
-    source: str | Sequence[str], *, subset: str | None = None, split: str = "test", revision: str | None = None
+    source: str | Sequence[str],
+    *,
+    subset: str | None = None,
+    split: str = "test",
+    revision: str | None = None,
+    keep_all: bool = False,
 ) -> Dataset:
     """Open what ``--dataset`` names; rows are read when they are asked for.
 
     A path that exists is local; anything else must look like a hub id. Several sources must be
-    local and are read one after the other. UsageError: wrong or missing subset or split (those
-    that exist are listed). InputError: missing, foreign or unreadable source.
+    local and are read one after the other. ``keep_all``: where no config answers to ``subset``, no row
+    is left out for its language (``unselected``), so that rows keep their position over all files.
+    UsageError: wrong or missing subset or split (those that exist are listed). InputError: missing,
+    foreign or unreadable source.
     """
     sources = [source] if isinstance(source, str) else list(source)
     if not sources:
@@ -61,7 +71,7 @@ def open_dataset(
             raise _missing(str(path))
     if revision is not None:
         raise UsageError("--revision is for hub data sets, not for local files", hint="leave it out")
-    return _open_local(paths, subset, split)
+    return _open_local(paths, subset, split, keep_all=keep_all)
 
 
 def _missing(name: str) -> InputError:
@@ -76,37 +86,40 @@ def _open_hub(name: str, subset: str | None, split: str, revision: str | None) -
     return Dataset(table.rows, name, table.revision, table.subset, notes)
 
 
-def _open_local(paths: Sequence[Path], subset: str | None, split: str) -> Dataset:
+def _open_local(paths: Sequence[Path], subset: str | None, split: str, *, keep_all: bool) -> Dataset:
     parts: list[_Part] = []
     notes: list[str] = []
     chosen: set[str] = set()
     for path in paths:
-        found, name = _parts(path, subset, split)
+        found, name = _parts(path, subset, split, keep_all=keep_all)
         parts += found
         if name is not None:
             chosen.add(name)
             if subset is None:
                 notes.append(f"subset {name}: the only one of {path.name}")
     filtered = subset is not None and not chosen
+    if filtered and keep_all:
+        # A file whose name says its language needs not to be told.
+        parts = [p if language_in(p.path.name) else replace(p, subset=subset) for p in parts]
     label = json.dumps([{"file": p.label, "sha256": file_sha256(p.path)} for p in parts], ensure_ascii=False)
     known = ", ".join(path.name for path in paths)
 
     def rows() -> Iterator[Row]:
         stream = (row for p in parts for row in read_rows(p.path, name=p.label, subset=p.subset))
-        return _of_language(stream, subset, known) if filtered and subset is not None else stream
+        return _of_language(stream, subset, known) if filtered and not keep_all and subset is not None else stream
 
     taken = subset if filtered else (chosen.pop() if len(chosen) == 1 else subset)
-    return Dataset(rows, label, None, taken, tuple(notes))
+    return Dataset(rows, label, None, taken, tuple(notes), unselected=filtered and keep_all)
 
 
-def _parts(path: Path, subset: str | None, split: str) -> tuple[list[_Part], str | None]:
+def _parts(path: Path, subset: str | None, split: str, *, keep_all: bool) -> tuple[list[_Part], str | None]:
     """Files of one local source, and the name of the config they form (None: no configs here)."""
     if not path.is_dir():
         return [_Part(path, path.name, None)], None
     configs = folder_configs(path, split)
     if set(configs) == {DEFAULT}:
         config, name = configs[DEFAULT], DEFAULT if subset == DEFAULT else None
-        if subset not in (None, DEFAULT):
+        if subset not in (None, DEFAULT) and not keep_all:
             _refuse_subset_without_languages(config.files, str(subset), path.name)
     else:
         config = choose_config(configs, subset, path.name)

@@ -11,6 +11,7 @@ import csv
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -35,8 +36,12 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(source, "sha256").hexdigest()
 
 
-def read_rows(path: Path, *, name: str | None = None, subset: str | None = None) -> Iterator[Row]:
+def read_rows(
+    path: Path, *, name: str | None = None, subset: str | None = None, allow_nan: bool = False
+) -> Iterator[Row]:
     """Stream the rows of a file; ``name`` is how messages call it (default: its name without folder).
+
+    ``allow_nan``: NaN and Infinity in JSON are floats instead of faults, for files of numbers.
 
     InputError: unknown suffix, missing or unreadable file, a bad line, or no row at all.
     """
@@ -46,6 +51,8 @@ def read_rows(path: Path, *, name: str | None = None, subset: str | None = None)
         raise InputError.at(
             label, f"files ending in '{path.suffix}' cannot be read", hint=f"use one of {', '.join(DATA_SUFFIXES)}"
         )
+    if allow_nan and reader is _json_rows:
+        reader = partial(_json_rows, constant=float)
     empty = True
     for values, unit, number in reader(path, label):
         empty = False
@@ -67,21 +74,23 @@ def open_bytes(path: Path) -> BufferedReader:
 
 
 _Rows = Iterator[tuple[dict[str, Any], str, int]]
+_Constant = Callable[[str], float]
 
 
-def _json_rows(path: Path, label: str) -> _Rows:
+def _json_rows(path: Path, label: str, constant: _Constant | None = None) -> _Rows:
+    constant = constant or _refuse_constant
     with open_bytes(path) as source:
         start = source.read(4096)
         if start.startswith(UTF16_MARKS):
             raise InputError.at(label, "is UTF-16, not UTF-8", hint="save the file as UTF-8 and try again")
         source.seek(0)
         if start.removeprefix(BOM).lstrip()[:1] == b"[":
-            yield from _array_rows(source.read(), label)
+            yield from _array_rows(source.read(), label, constant)
         else:
-            yield from _jsonl_rows(source, label)
+            yield from _jsonl_rows(source, label, constant)
 
 
-def _jsonl_rows(source: BinaryIO, label: str) -> _Rows:
+def _jsonl_rows(source: BinaryIO, label: str, constant: _Constant) -> _Rows:
     chunks = iter(lambda: source.read(CHUNK), b"")
     for number, line in enumerate(split_lines(chunks), start=1):
         content = line.removeprefix(BOM) if number == 1 else line
@@ -91,15 +100,15 @@ def _jsonl_rows(source: BinaryIO, label: str) -> _Rows:
             what = "holds one object written over several lines, not rows"
             raise InputError.at(label, what, hint="write an array of objects, or one object a line")
         where = f"{label} line {number}"
-        value = decode_json(content, where)
+        value = decode_json(content, where, constant)
         if not isinstance(value, dict):
             raise InputError.at(where, f"holds {_kind(value)} instead of a JSON object", hint="one object a line")
         yield value, "line", number
 
 
-def _array_rows(content: bytes, label: str) -> _Rows:
+def _array_rows(content: bytes, label: str, constant: _Constant) -> _Rows:
     text = _utf8(content.removeprefix(BOM), label)
-    decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+    decoder = json.JSONDecoder(parse_constant=constant)
     position, number = text.index("[") + 1, 0
     while True:
         position = _skip_blank(text, position)
@@ -144,22 +153,24 @@ def _place(text: str, position: int, what: str) -> str:
 _JSON_HINT = "mend or remove the row, or write the file again"
 
 
-def decode_json(content: bytes, where: str) -> Any:
+def decode_json(content: bytes, where: str, constant: _Constant | None = None) -> Any:
     """One JSON value from UTF-8 bytes, exact integers, lone surrogates kept.
 
-    InputError at ``where``: not UTF-8, not JSON (NaN and Infinity are not), or nested beyond reach.
+    InputError at ``where``: not UTF-8, not JSON (NaN and Infinity are not, unless ``constant`` takes
+    them), or nested beyond reach.
     """
+    constant = constant or _refuse_constant
     try:
         value = orjson.loads(content)
     except orjson.JSONDecodeError:
-        return _decode_exactly(content, where)
-    return _decode_exactly(content, where) if _rounded(value) else value
+        return _decode_exactly(content, where, constant)
+    return _decode_exactly(content, where, constant) if _rounded(value) else value
 
 
-def _decode_exactly(content: bytes, where: str) -> Any:
+def _decode_exactly(content: bytes, where: str, constant: _Constant) -> Any:
     text = _utf8(content, where)
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=constant)
     except json.JSONDecodeError as error:
         what = f"not JSON: {error.msg} (character {error.colno})"
         raise InputError.at(where, what, hint=_JSON_HINT) from None

@@ -36,7 +36,8 @@ class OpenAIBatch:
     """A ``BatchProvider`` over the openai SDK; close it after use, or use it as a context manager.
 
     ``token_provider`` replaces the default Azure credential with Entra ID. ``read_retries`` counts the SDK's own
-    retries of reads; a POST is never retried. Timeouts in seconds.
+    retries of reads; a POST is never retried. Timeouts in seconds. ``network`` is a transport of the SDK's HTTP
+    library in place of sockets.
     """
 
     def __init__(
@@ -47,12 +48,14 @@ class OpenAIBatch:
         read_retries: int = 2,
         read_timeout: float = 60.0,
         post_timeout: float = 600.0,
+        network: Any = None,
     ) -> None:
         """Load the SDK and build its clients; nothing is sent."""
         self._connection = connection
         self._wire = WireHeaders(connection, token_provider)
-        self._reads = sdk_client(connection, self._wire, repeatable=True, retries=read_retries, timeout=read_timeout)
-        self._once = sdk_client(connection, self._wire, repeatable=False, retries=0, timeout=post_timeout)
+        build = partial(sdk_client, connection, self._wire, network=network)
+        self._reads = build(repeatable=True, retries=read_retries, timeout=read_timeout)
+        self._once = build(repeatable=False, retries=0, timeout=post_timeout)
 
     @property
     def host(self) -> str:

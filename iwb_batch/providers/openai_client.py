@@ -93,8 +93,16 @@ class WireHeaders:
         return url.scheme, url.host, url.port
 
 
-def sdk_client(connection: Connection, wire: WireHeaders, *, repeatable: bool, retries: int, timeout: float) -> OpenAI:
-    """An SDK client for one surface; ``timeout`` in seconds for each phase.
+def sdk_client(
+    connection: Connection,
+    wire: WireHeaders,
+    *,
+    repeatable: bool,
+    retries: int,
+    timeout: float,
+    network: Any = None,
+) -> OpenAI:
+    """An SDK client for one surface; ``timeout`` in seconds for each phase, ``network`` a transport in place of sockets.
 
     ``repeatable`` is for reads: retries, redirects, kept connections. Without it each call is one request on a fresh
     connection, since a connection that went stale while idle would lose a reply and leave the call ambiguous.
@@ -111,6 +119,7 @@ def sdk_client(connection: Connection, wire: WireHeaders, *, repeatable: bool, r
         trust_env=not connection.loopback,
         limits=http.Limits(max_connections=20, max_keepalive_connections=10 if repeatable else 0),
         event_hooks=hooks,
+        transport=network,
     )
     settings: dict[str, Any] = {
         "api_key": _PLACEHOLDER,

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from iwb_batch.core.compare_numbers import ComparedPair, Comparison, LeaderboardRow
+from iwb_batch.core.ranking import RankInterval, rank_intervals
 from iwb_batch.report.formats import Format
 from iwb_batch.report.formats import render as render_format
 from iwb_batch.report.run_tables import estimate_shape
 from iwb_batch.report.tables import REHEARSAL, Cell, Document, Number, Style, Table, count, estimate_cells, n_of
+
+LEADERBOARD = "Leaderboard"
+PAIRED = "Paired comparison: a - b on the items complete in both"
 
 
 def render(comparison: Comparison, form: Format) -> str:
@@ -36,16 +40,20 @@ def document(comparison: Comparison) -> Document:
 
 
 def _leaderboard(comparison: Comparison, style: Style) -> Table:
+    ranks = rank_intervals(comparison)
     return Table(
-        "Leaderboard",
-        ("run", "model", "mean", "low", "high", "interval", "over", "own mean", "own items complete"),
-        tuple(_leaderboard_row(row, style) for row in comparison.leaderboard),
-        "The mean is over the items complete in every run; the own mean over all complete items of the run.",
+        LEADERBOARD,
+        ("rank", "could be", "run", "model", "mean", "low", "high", "interval", "over", "own mean", "own complete"),
+        tuple(_leaderboard_row(row, ranks[row.run], style) for row in comparison.leaderboard),
+        "The mean is over the items complete in every run; the own mean over all complete items of the run. "
+        "Could be: the ranks that the corrected tests of the run pairs leave open.",
     )
 
 
-def _leaderboard_row(row: LeaderboardRow, style: Style) -> tuple[Cell, ...]:
+def _leaderboard_row(row: LeaderboardRow, rank: RankInterval, style: Style) -> tuple[Cell, ...]:
     return (
+        count(rank.rank),
+        str(rank.best) if rank.best == rank.worst else f"{rank.best} to {rank.worst}",
         row.run,
         row.model,
         *estimate_cells(row.common, style),
@@ -57,7 +65,7 @@ def _leaderboard_row(row: LeaderboardRow, style: Style) -> tuple[Cell, ...]:
 
 def _pairs(comparison: Comparison, style: Style) -> Table:
     return Table(
-        "Paired comparison: a - b on the items complete in both",
+        PAIRED,
         (
             "a",
             "b",
@@ -128,6 +136,7 @@ def flat(comparison: Comparison) -> Table:
 
 def shape(comparison: Comparison) -> dict[str, Any]:
     """The comparison in its JSON shape, see ``schemas/compare.schema.json``."""
+    ranks = rank_intervals(comparison)
     return {
         "format": 1,
         "runs": list(comparison.runs),
@@ -139,6 +148,9 @@ def shape(comparison: Comparison) -> dict[str, Any]:
             {
                 "run": row.run,
                 "model": row.model,
+                "rank": ranks[row.run].rank,
+                "rank_best": ranks[row.run].best,
+                "rank_worst": ranks[row.run].worst,
                 "n_items": row.n_items,
                 "n_complete": row.n_complete,
                 "own": estimate_shape(row.own),

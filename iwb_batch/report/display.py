@@ -38,25 +38,30 @@ def _shown(character: str) -> str:
 def width(text: str) -> int:
     """Columns the text takes in a terminal.
 
-    Wide and full-width characters take two, combining marks and joiners none, and what a
-    zero-width joiner or a skin tone adds to an emoji stays inside its two columns.
+    Wide and full-width characters take two, combining marks and joiners none. Whatever a
+    zero-width joiner, a skin tone or a variation selector adds to an emoji stays inside its two columns.
     """
     if text.isascii():
         return len(text)
-    columns, joined = 0, False
+    columns = last = 0
+    joined = False
     for character in text:
-        if not joined or unicodedata.category(character) in ("Mn", "Me"):
-            columns += _columns(character)
-        joined = character == "\u200d"
         if character == "\ufe0f":
-            columns += 1
+            columns += 1 if last == 1 else 0
+            last = 0
+        elif not (joined and _is_symbol(character)) and (own := _columns(character)):
+            columns += own
+            last = own
+        joined = character == "\u200d"
     return columns
 
 
+def _is_symbol(character: str) -> bool:
+    return unicodedata.category(character) == "So"
+
+
 def _columns(character: str) -> int:
-    if "\U0001f3fb" <= character <= "\U0001f3ff":
-        return 0
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+    if "\U0001f3fb" <= character <= "\U0001f3ff" or unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 

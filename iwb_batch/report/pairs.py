@@ -28,7 +28,8 @@ from iwb_batch.report.run_tables import (
 from iwb_batch.report.tables import Cell, Document, Number, Table, count, estimate_cells, n_of
 
 _LISTED = 20
-_INTERVALS = (
+_NO_VERDICT = "an order without a valid verdict"
+INTERVALS = (
     "intervals are 95 %, over clusters of pairs with one prompt text: percentile bootstrap with 10,000 resamples, "
     'below 30 clusters a t interval marked "few clusters", at 0 or 100 % Wilson'
 )
@@ -48,20 +49,21 @@ def document(report: PairReport) -> Document:
         title(facts),
         head(facts, f"{n_of(report.n_judged, report.n_pairs)} pairs judged in every planned order"),
         tuple(_tables(report)),
-        (*report.notes, *_incomplete_note(report), _INTERVALS, *CAVEATS),
+        (*report.notes, *incomplete_note(report.incomplete, _NO_VERDICT), INTERVALS, *CAVEATS),
     )
 
 
 def _tables(report: PairReport) -> Iterable[Table]:
     yield _accuracy_table(report)
-    yield from _group_tables(report.by, "Accuracy: mean over pairs of correct / planned verdicts; invalid is wrong.")
+    yield from group_tables(report.by, "Accuracy: mean over pairs of correct / planned verdicts; invalid is wrong.")
     yield from seed_tables(report.facts.model, report.seed_row)
     yield from outcome_tables(report.facts)
     if report.facts.usage:
         yield usage_table(report.facts)
 
 
-def _group_tables(groups: Mapping[str, Sequence[GroupRow]], caption: str) -> Iterable[Table]:
+def group_tables(groups: Mapping[str, Sequence[GroupRow]], caption: str) -> Iterable[Table]:
+    """One table for each breakdown that has rows; shares in per cent."""
     for name, rows in groups.items():
         if rows:
             yield group_table(name, rows, items="pairs", style="percent", caption=caption)
@@ -71,13 +73,15 @@ def _accuracy_table(report: PairReport) -> Table:
     every = f"{report.n_pairs} pairs"
     valid = f"{n_of(report.n_valid, report.n_verdicts)} verdicts"
     rows = [
-        _share("Accuracy, invalid is wrong", every, report.accuracy),
-        _share("Accuracy without invalid", valid, report.accuracy_without_invalid),
-        *(_share(f"Accuracy, {name}", f"{row.n} pairs", row.accuracy) for name, row in report.by_order.items()),
-        _share("Right in both orders", every, report.both_right),
-        _share("Same choice in both orders", f"{n_of(report.n_consistency, report.n_pairs)} pairs", report.consistency),
-        _share("First text preferred", valid, report.first_position_rate),
-        _share("Baseline: longer text", f"{every}, {report.n_longer_equal} equal", Estimate(report.longer_baseline)),
+        share_row("Accuracy, invalid is wrong", every, report.accuracy),
+        share_row("Accuracy without invalid", valid, report.accuracy_without_invalid),
+        *(share_row(f"Accuracy, {name}", f"{row.n} pairs", row.accuracy) for name, row in report.by_order.items()),
+        share_row("Right in both orders", every, report.both_right),
+        share_row(
+            "Same choice in both orders", f"{n_of(report.n_consistency, report.n_pairs)} pairs", report.consistency
+        ),
+        share_row("First text preferred", valid, report.first_position_rate),
+        share_row("Baseline: longer text", f"{every}, {report.n_longer_equal} equal", Estimate(report.longer_baseline)),
     ]
     return Table(
         "Accuracy (%)",
@@ -88,7 +92,8 @@ def _accuracy_table(report: PairReport) -> Table:
     )
 
 
-def _share(name: str, over: str, estimate: Estimate) -> tuple[Cell, ...]:
+def share_row(name: str, over: str, estimate: Estimate) -> tuple[Cell, ...]:
+    """A share in per cent, with what it is over and its interval."""
     cells = estimate_cells(estimate, "percent")
     return (name, over, *cells) if estimate.n_clusters else (name, over, *cells[:-1], "")
 
@@ -123,11 +128,11 @@ def _printed(value: Decimal | None) -> Number:
     return _Printed(value)
 
 
-def _incomplete_note(report: PairReport) -> Iterable[str]:
-    if report.incomplete:
-        listed = ", ".join(report.incomplete[:_LISTED])
-        more = len(report.incomplete) - _LISTED
-        yield f"incomplete, an order without a valid verdict: {listed}{f' and {more} more' if more > 0 else ''}"
+def incomplete_note(incomplete: Sequence[str], why: str) -> Iterable[str]:
+    """A note that lists the first incomplete pairs; nothing when there is none."""
+    if incomplete:
+        more = len(incomplete) - _LISTED
+        yield f"incomplete, {why}: {', '.join(incomplete[:_LISTED])}{f' and {more} more' if more > 0 else ''}"
 
 
 def flat(report: PairReport) -> Table:
@@ -175,7 +180,7 @@ def shape(report: PairReport) -> dict[str, Any]:
                 "consistency": estimate_shape(report.consistency),
                 "first_position_rate": estimate_shape(report.first_position_rate),
             },
-            "published_layout": _seed_shape(report.seed_row),
+            "published_layout": seed_shape(report.seed_row),
             "incomplete": list(report.incomplete),
         }
         | run_shape(report.facts)
@@ -183,7 +188,7 @@ def shape(report: PairReport) -> dict[str, Any]:
     )
 
 
-def _seed_shape(row: SeedRow) -> dict[str, float | None]:
+def seed_shape(row: SeedRow) -> dict[str, float | None]:
     """Per cent as printed, since the layout is one of printed numbers."""
     values = {"en_percent": row.en, "zh_percent": row.zh, "avg_percent": row.avg}
     return {name: None if value is None else float(value) for name, value in values.items()}
@@ -201,33 +206,52 @@ def render_reward(report: RewardReport, form: Format, *, model: str) -> str:
 
 def reward_document(report: RewardReport, model: str) -> Document:
     """The accuracy of a reward model as titled tables."""
-    rules = {"count": "an invalid pair is wrong", "drop": "invalid pairs leave N"}
-    table = Table(
+    tables = (*reward_tables(report), *group_tables(report.by, ""), *seed_tables(model, report.seed_row))
+    notes = (*incomplete_note(report.incomplete, "without two finite rewards"), INTERVALS, *CAVEATS)
+    return Document(f"Reward accuracy, {model}", (("model", model),), tables, notes)
+
+
+def reward_tables(report: RewardReport) -> tuple[Table, Table]:
+    """Accuracy, and pairs by what came of them."""
+    rules = {
+        "count": "an invalid pair is wrong",
+        "drop": "invalid pairs leave N",
+        "refuse": "invalid pairs are refused, so there is none",
+    }
+    every = f"{report.n_counted} of {report.n_pairs} pairs"
+    rows = [share_row("Accuracy", every, report.accuracy)]
+    if report.invalid and report.invalid_policy == "count":
+        valid = f"{n_of(report.n_pairs - report.invalid, report.n_pairs)} pairs"
+        rows.append(share_row("Accuracy without invalid", valid, report.without_invalid))
+    if report.longer_baseline is not None:
+        over = f"{report.n_pairs} pairs, {report.n_longer_equal} equal"
+        rows.append(share_row("Baseline: longer text", over, Estimate(report.longer_baseline)))
+    accuracy = Table(
         "Accuracy (%)",
         ("number", "over", "%", "low", "high", "interval"),
-        (_share("Accuracy", f"{report.n_counted} of {report.n_pairs} pairs", report.accuracy),),
+        tuple(rows),
         f"Correct is chosen > rejected, strictly: a tie is not correct; {rules[report.invalid_policy]}.",
     )
-    tallies = Table(
-        "Pairs",
-        ("what", "pairs"),
-        tuple((name, count(n)) for name, n in _tallies(report).items()),
-    )
-    tables = (table, tallies, *_group_tables(report.by, ""), *seed_tables(model, report.seed_row))
-    return Document(f"Reward accuracy, {model}", (("model", model),), tables, (_INTERVALS, *CAVEATS))
+    pairs = tuple((name, count(n)) for name, n in tallies(report).items())
+    return accuracy, Table("Pairs", ("what", "pairs"), pairs)
 
 
-def _tallies(report: RewardReport) -> dict[str, int]:
+def tallies(report: RewardReport) -> dict[str, int]:
+    """Pairs by what came of them: correct, wrong, ties, invalid."""
     wrong = report.n_counted - report.correct - report.ties
-    if report.invalid_policy == "count":
+    if report.invalid_policy != "drop":
         wrong -= report.invalid
     return {"correct": report.correct, "wrong": wrong, "ties": report.ties, "invalid": report.invalid}
 
 
 def reward_flat(report: RewardReport) -> Table:
     """The shares (0..1) as one table for CSV."""
+    n, n_valid = report.n_pairs, report.n_pairs - report.invalid
     rows = [
-        flat_row("accuracy", "", report.n_pairs, report.n_pairs - report.invalid, report.accuracy),
+        flat_row("accuracy", "", report.n_counted, n_valid, report.accuracy),
+        flat_row("accuracy_without_invalid", "", n_valid, n_valid, report.without_invalid),
+        flat_row("longer_baseline", "", n, n, Estimate(report.longer_baseline)),
+        *(flat_row("pairs", name, n, number, Estimate()) for name, number in tallies(report).items()),
         *flat_groups(report.by),
     ]
     return Table("reward accuracy", flat_columns(), tuple(rows))
@@ -238,11 +262,23 @@ def reward_shape(report: RewardReport, model: str) -> dict[str, Any]:
     return {
         "format": 1,
         "model": model,
+        **reward_numbers(report),
+    }
+
+
+def reward_numbers(report: RewardReport) -> dict[str, Any]:
+    """The numbers themselves for JSON; shares are 0..1."""
+    return {
         "n_pairs": report.n_pairs,
         "n_counted": report.n_counted,
-        **_tallies(report),
+        **tallies(report),
         "invalid_policy": report.invalid_policy,
         "accuracy": estimate_shape(report.accuracy),
+        "accuracy_without_invalid": report.without_invalid.score,
+        "longer_baseline": report.longer_baseline,
+        "n_longer_equal": report.n_longer_equal,
+        "n_equal_texts": report.n_equal_texts,
         "by": {name: group_shape(rows) for name, rows in report.by.items()},
-        "published_layout": _seed_shape(report.seed_row),
+        "published_layout": seed_shape(report.seed_row),
+        "incomplete": list(report.incomplete),
     }

@@ -43,8 +43,9 @@ def csv_lines(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator
 
 def _csv(values: Sequence[Any]) -> str:
     target = io.StringIO()
-    csv.writer(target, lineterminator="").writerow(values)
-    return target.getvalue()
+    # The writer quotes a cell for the line breaks its own terminator has, so that must have both.
+    csv.writer(target, lineterminator="\r\n").writerow(values)
+    return target.getvalue().removesuffix("\r\n")
 
 
 def json_lines(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:

@@ -31,7 +31,7 @@ def find_attempt(database: Database, custom_id: str) -> AttemptRow | None:
     """The attempt with this custom_id, None when it is not of this run."""
     row = database.row(
         "SELECT a.attempt_id, a.request_id, a.request_file_id, a.line, a.outcome, a.raw_line_id, a.http_status,"
-        " q.item_index, q.criterion_index, q.criterion, q.pair_order, q.repeat"
+        " q.item_index, q.criterion_index, q.criterion, q.pair_order, q.side, q.repeat"
         " FROM attempt_reading a JOIN request q USING (request_id) WHERE a.custom_id = ?",
         (custom_id,),
     )
@@ -51,7 +51,7 @@ def find_attempt(database: Database, custom_id: str) -> AttemptRow | None:
 
 def add_raw_file(
     database: Database,
-    batch_id: int,
+    batch_id: int | None,
     kind: str,
     name: str,
     *,
@@ -69,6 +69,16 @@ def add_raw_file(
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
+
+
+def count_raw_files(database: Database) -> int:
+    """Raw files so far."""
+    return int(database.value("SELECT count(*) FROM raw_file"))
+
+
+def has_raw_file(database: Database, sha256: str) -> bool:
+    """True when a file with these bytes was stored before."""
+    return bool(database.value("SELECT EXISTS (SELECT 1 FROM raw_file WHERE sha256 = ?)", (sha256,)))
 
 
 def add_raw_line(database: Database, raw_file_id: int, line: int, custom_id: str | None, kind: str, text: str) -> int:

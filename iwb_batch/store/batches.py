@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,7 @@ class BatchRow:
     fresh_uploads: int
     empty_listings: int
     not_found_polls: int
+    wanting_since: str | None
     error: str | None
 
 
@@ -48,7 +50,8 @@ _SELECT = (
     "SELECT b.batch_id, b.request_file_id, f.name AS file_name, f.sha256 AS file_sha256, f.n_requests, f.n_bytes,"
     " f.n_tokens, b.state, b.remote_status, b.remote_batch_id, b.input_file_id, b.input_expires_at, b.output_file_id,"
     " b.error_file_id, b.began, b.count_total, b.count_completed, b.count_failed, b.called_at, b.submitted_at,"
-    " b.ended_at, b.not_before, b.refusals, b.fresh_uploads, b.empty_listings, b.not_found_polls, b.error"
+    " b.ended_at, b.not_before, b.refusals, b.fresh_uploads, b.empty_listings, b.not_found_polls, b.wanting_since,"
+    " b.error"
     " FROM batch b JOIN request_file f USING (request_file_id)"
 )
 
@@ -139,6 +142,16 @@ def remote_ids(database: Database) -> frozenset[str]:
 def add_event(database: Database, at: str, kind: str, detail: str | None = None, batch_id: int | None = None) -> None:
     """Append an event."""
     database.execute("INSERT INTO event (at, kind, batch_id, detail) VALUES (?, ?, ?, ?)", (at, kind, batch_id, detail))
+
+
+def has_event(database: Database, *kinds: str) -> bool:
+    """True when one of these events is there."""
+    return bool(
+        database.value(
+            "SELECT EXISTS (SELECT 1 FROM event WHERE kind IN (SELECT value FROM json_each(?)))",
+            (json.dumps(kinds),),
+        )
+    )
 
 
 def durations(database: Database) -> list[float]:

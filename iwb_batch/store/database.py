@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -131,11 +132,16 @@ class Database:
             # Reached without a commit on any error, Ctrl-C included: a half-made step must not be committed later.
             self._depth = 0
             if self._connection.in_transaction:
-                self._connection.rollback()
+                with self._explained():
+                    self._connection.rollback()
 
 
 def create(path: Path) -> Database:
-    """Create an empty run file with the present schema."""
+    """Create an empty run file with the present schema, for its owner only (SQLite's side files inherit that)."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise RunError(f"{path}: cannot be created ({error.strerror})", hint=_STORAGE_HINT) from error
     database = _connect(path, f"{path.absolute().as_uri()}?mode=rwc")
     _set_journal(database)
     with database.transaction():
@@ -225,14 +231,22 @@ def _connect_read_only(path: Path) -> Database:
 
 def _set_journal(database: Database) -> None:
     """Write-ahead log for readers during a write; on file systems without it the rollback journal."""
-    try:
-        mode = str(database.value("PRAGMA journal_mode = WAL") or "").lower()
-    except RunError:
-        mode = ""
-    if mode != "wal":
+    if not _takes_wal(database):
         database.execute("PRAGMA journal_mode = DELETE")
     # Writes are few and each may guard money: a commit must survive a power cut.
     database.execute("PRAGMA synchronous = FULL")
+
+
+def _takes_wal(database: Database) -> bool:
+    """Switch to the write-ahead log; on some network drives the switch succeeds and the first lock fails."""
+    try:
+        if str(database.value("PRAGMA journal_mode = WAL") or "").lower() != "wal":
+            return False
+        database.execute("BEGIN IMMEDIATE")
+        database.execute("ROLLBACK")
+    except RunError:
+        return False
+    return True
 
 
 def _version_message(path: Path, version: int, target: int) -> str:

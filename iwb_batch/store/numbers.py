@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import cast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, cast
 
-from iwb_batch.core.pair_numbers import PairData, PairRow, Preferred
+from iwb_batch.core.compat import Requirements
+from iwb_batch.core.pair_numbers import Longer, PairData, PairRow, Preferred, RewardRow
+from iwb_batch.core.pointwise_numbers import PointwiseData
 from iwb_batch.core.rubric_numbers import ItemRow, RubricData
 from iwb_batch.core.run_facts import RunFacts
-from iwb_batch.model import PAIR_ORDERS, PairOrder
+from iwb_batch.model import PAIR_ORDERS, PAIR_SIDES, PairOrder, PairSide
 from iwb_batch.store import views
 from iwb_batch.store.database import Database
 
@@ -54,8 +56,9 @@ def _changed(database: Database) -> int:
     )
 
 
-def rubric(database: Database) -> RubricData:
+def rubric(database: Database, requirements: Requirements | None = None) -> RubricData:
     """Everything the numbers of a rubric run rest on; ``items`` streams."""
+    listed = requirements.indexes() if requirements is not None else ()
     return RubricData(
         facts=facts(database),
         items=_items(database),
@@ -67,7 +70,54 @@ def rubric(database: Database) -> RubricData:
             row[0]: (row[1], row[2])
             for row in database.rows("SELECT repeat, sum(score), count(*) FROM score GROUP BY repeat ORDER BY repeat")
         },
+        requirements=requirements,
+        criterion_means=criterion_means(database, listed),
     )
+
+
+def criterion_means(database: Database, item_indexes: Collection[int]) -> dict[int, dict[str, float]]:
+    """Mean score over repeats of each scored criterion, by item index and criterion name, for the items given."""
+    found: dict[int, dict[str, float]] = {}
+    rows = database.rows(
+        "SELECT item_index, criterion, avg(score) FROM score"
+        " WHERE item_index IN (SELECT value FROM json_each(?)) GROUP BY item_index, criterion",
+        (json.dumps(sorted(item_indexes)),),
+    )
+    for row in rows:
+        found.setdefault(row[0], {})[row[1]] = row[2]
+    return found
+
+
+def scored_lines(database: Database) -> Iterator[tuple[int, dict[str, list[float]]]]:
+    """(index, scores by criterion name) of each item with a score, by index: a line of the original's score file."""
+    index: int | None = None
+    scores: dict[str, list[float]] = {}
+    for row in database.rows(
+        "SELECT item_index, criterion, score FROM score ORDER BY item_index, criterion_index, repeat"
+    ):
+        if index is not None and row[0] != index:
+            yield index, scores
+            scores = {}
+        index = row[0]
+        scores.setdefault(row[1], []).append(row[2])
+    if index is not None:
+        yield index, scores
+
+
+def domains(database: Database) -> dict[int, tuple[str | None, str | None]]:
+    """(domain, subdomain) by item index."""
+    return {row[0]: (row[1], row[2]) for row in database.rows("SELECT item_index, domain, subdomain FROM item")}
+
+
+def items_of(database: Database, item_indexes: Collection[int]) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    """(index, query, criterion names) of those of the items that the run has."""
+    rows = database.rows(
+        "SELECT item_index, query, criteria FROM item WHERE item_index IN (SELECT value FROM json_each(?))"
+        " ORDER BY item_index",
+        (json.dumps(sorted(item_indexes)),),
+    )
+    for row in rows:
+        yield row[0], row[1], tuple(str(criterion.get("name")) for criterion in json.loads(row[2]))
 
 
 def _items(database: Database) -> Iterator[ItemRow]:
@@ -108,9 +158,7 @@ def _pairs(database: Database) -> Iterator[PairRow]:
         " LEFT JOIN judgement j USING (reading_id) GROUP BY i.item_index ORDER BY i.item_index"
     )
     for row in rows:
-        texts = json.loads(row["extra"])
-        chosen, rejected = texts["chosen"], texts["rejected"]
-        longer = "equal" if len(chosen) == len(rejected) else "chosen" if len(chosen) > len(rejected) else "rejected"
+        longer, equal_texts = _lengths(json.loads(row["extra"]))
         yield PairRow(
             item_index=row["item_index"],
             item_id=row["item_id"],
@@ -118,10 +166,56 @@ def _pairs(database: Database) -> Iterator[PairRow]:
             domain=row["domain"],
             tag=row["tag"],
             cluster=row["cluster"],
-            longer=longer,  # type: ignore[arg-type]
-            equal_texts=chosen == rejected,
+            longer=longer,
+            equal_texts=equal_texts,
             verdicts=_by_order(json.loads(row["verdicts"])),
         )
+
+
+def _lengths(texts: Mapping[str, Any]) -> tuple[Longer, bool]:
+    """Which text of a pair has more code points, and whether the two are equal."""
+    chosen, rejected = texts["chosen"], texts["rejected"]
+    if len(chosen) == len(rejected):
+        return "equal", chosen == rejected
+    return ("chosen" if len(chosen) > len(rejected) else "rejected"), False
+
+
+def pointwise(database: Database) -> PointwiseData:
+    """Everything the numbers of a pointwise run rest on; ``pairs`` streams."""
+    histogram: dict[PairSide, dict[int, int]] = {side: {} for side in PAIR_SIDES}
+    for row in database.rows("SELECT side, score, count(*) FROM side_score GROUP BY side, score ORDER BY side, score"):
+        histogram[row[0]][row[1]] = row[2]
+    return PointwiseData(facts=facts(database), pairs=_rewards(database), histogram=histogram)
+
+
+def _rewards(database: Database) -> Iterator[RewardRow]:
+    rows = database.rows(
+        "SELECT i.item_index, i.item_id, i.language, i.domain, i.tag, i.cluster, i.extra,"
+        " json_group_array(json_array(q.side, j.score)) AS scores"
+        " FROM item i JOIN request q USING (item_index) LEFT JOIN verdict v USING (request_id)"
+        " LEFT JOIN judgement j USING (reading_id) GROUP BY i.item_index ORDER BY i.item_index"
+    )
+    for row in rows:
+        longer, equal_texts = _lengths(json.loads(row["extra"]))
+        scores = json.loads(row["scores"])
+        yield RewardRow(
+            item_index=row["item_index"],
+            language=row["language"],
+            domain=row["domain"],
+            tag=row["tag"],
+            cluster=row["cluster"],
+            chosen=_side_mean(scores, "chosen"),
+            rejected=_side_mean(scores, "rejected"),
+            item_id=row["item_id"],
+            longer=longer,
+            equal_texts=equal_texts,
+        )
+
+
+def _side_mean(scores: Sequence[Sequence[Any]], side: PairSide) -> float | None:
+    """Mean over the repeats of one side; None unless all of them are scored."""
+    mine = [score for name, score in scores if name == side]
+    return sum(mine) / len(mine) if mine and None not in mine else None
 
 
 def _by_order(entries: Sequence[Sequence[object]]) -> dict[PairOrder, list[Preferred | None]]:

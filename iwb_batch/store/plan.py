@@ -8,7 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from iwb_batch.model import PAIR_ORDERS, Criterion, CustomId, Item, PairOrder, Request, Response
+from iwb_batch.model import (
+    PAIR_ORDERS,
+    PAIR_SIDES,
+    Criterion,
+    CustomId,
+    Item,
+    PairOrder,
+    PairSide,
+    Request,
+    Response,
+)
 from iwb_batch.store.database import Database
 
 PAGE = 500
@@ -77,9 +87,9 @@ def judged_items(database: Database, after: int = -1) -> Iterator[Item]:
 def add_requests(database: Database, requests: Iterable[Request]) -> None:
     """Plan requests; those planned already stay as they are (``--repeats`` may grow)."""
     database.execute_many(
-        "INSERT OR IGNORE INTO request (item_index, criterion_index, criterion, pair_order, repeat)"
-        " VALUES (?, ?, ?, ?, ?)",
-        ((r.item_index, r.criterion_index, r.criterion, r.pair_order, r.repeat) for r in requests),
+        "INSERT OR IGNORE INTO request (item_index, criterion_index, criterion, pair_order, side, repeat)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        ((r.item_index, r.criterion_index, r.criterion, r.pair_order, r.side, r.repeat) for r in requests),
     )
 
 
@@ -135,6 +145,11 @@ def mark_sendable(database: Database) -> int:
         "   (p.allowed IS NOT NULL OR s.attempts <= q.released)"
         "   AND NOT EXISTS (SELECT 1 FROM attempt_reading a WHERE a.request_id = s.request_id AND a.outcome IS NULL)))"
     )
+    return int(database.value("SELECT count(*) FROM temp.sendable"))
+
+
+def count_sendable(database: Database) -> int:
+    """Requests marked and not taken back."""
     return int(database.value("SELECT count(*) FROM temp.sendable"))
 
 
@@ -201,12 +216,14 @@ def item_of(row: sqlite3.Row) -> Item:
 def request_of(row: sqlite3.Row) -> Request:
     """A request from its row."""
     order: PairOrder | None = next((o for o in PAIR_ORDERS if o == row["pair_order"]), None)
+    side: PairSide | None = next((s for s in PAIR_SIDES if s == row["side"]), None)
     return Request(
         item_index=row["item_index"],
         repeat=row["repeat"],
         criterion_index=row["criterion_index"],
         criterion=row["criterion"],
         pair_order=order,
+        side=side,
     )
 
 

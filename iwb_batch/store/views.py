@@ -76,6 +76,15 @@ def open_attempts(database: Database) -> int:
     return int(database.value("SELECT count(*) FROM attempt_reading WHERE outcome IS NULL"))
 
 
+def open_attempts_of(database: Database, request_file_id: int) -> int:
+    """Attempts of one request file that have no outcome yet."""
+    return int(
+        database.value(
+            "SELECT count(*) FROM attempt_reading WHERE request_file_id = ? AND outcome IS NULL", (request_file_id,)
+        )
+    )
+
+
 def open_and_sendable(database: Database) -> bool:
     """True when an open request would get another attempt by itself (its policy has a number)."""
     return bool(

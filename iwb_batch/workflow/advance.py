@@ -5,6 +5,8 @@ from __future__ import annotations
 from iwb_batch.errors import ProviderRefused, Unreachable
 from iwb_batch.model import BatchState
 from iwb_batch.store import batches, views
+from iwb_batch.store.batches import BatchRow
+from iwb_batch.workflow import pilot
 from iwb_batch.workflow.receive import poll, receive
 from iwb_batch.workflow.reconcile import reconcile
 from iwb_batch.workflow.request_files import write_request_files
@@ -39,25 +41,35 @@ def send_within_wait(session: Session) -> None:
     deadline = session.clock.monotonic() + session.waiting.wait
     pause = FIRST_PAUSE
     plan_and_send(session)
-    while _may_still_change(session):
+    while True:
         left = deadline - session.clock.monotonic()
-        if left <= 0:
+        if left <= 0 or not _may_still_change(session, left):
             return
-        session.clock.sleep(min(pause, left))
+        session.clock.sleep(min(session.pause(pause), left))
         pause = min(pause * 2, LAST_PAUSE)
         plan_and_send(session)
         poll(session, only_status="validating")
+        receive(session, refused_only=True)
+        if session.refusals:
+            return
 
 
-def _may_still_change(session: Session) -> bool:
-    """True while waiting a little may send more or show that a batch was accepted."""
+def _may_still_change(session: Session, seconds: float) -> bool:
+    """True while waiting these seconds may send more or show that a batch was accepted."""
     if not session.may_send:
         return False
     unsent = batches.in_state(session.database, *UNSENT)
     sent = batches.in_state(session.database, BatchState.SUBMITTED)
-    held_back = all(b.error is not None and ("--budget" in b.error or "in flight" in b.error) for b in unsent)
+    held_back = all(_is_held_back(session, b, seconds) for b in unsent)
     validating = any((b.remote_status or "").lower() == "validating" for b in sent)
     return (bool(unsent) and not held_back) or validating
+
+
+def _is_held_back(session: Session, batch: BatchRow, seconds: float) -> bool:
+    """True when a batch waits for something other than these seconds: budget, quota, or a later moment."""
+    if batch.error is not None and ("--budget" in batch.error or "in flight" in batch.error):
+        return True
+    return batch.not_before is not None and batch.not_before > session.later(seconds)
 
 
 def one_pass(session: Session) -> None:
@@ -66,6 +78,8 @@ def one_pass(session: Session) -> None:
     reconcile(session)
     poll(session)
     receive(session)
+    tell_refusals(session)  # before anything more is sent
+    pilot.apply_gates(session)
     send_within_wait(session)
     receive(session)
     tell_refusals(session)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from iwb_batch.errors import Declined, UsageError
+from iwb_batch.errors import Declined, Unreachable, UsageError
 from iwb_batch.model import BatchState, Outcome
 from iwb_batch.providers.base import Ambiguous, Rejected, Unavailable
 from iwb_batch.store import batches, plan, views
 from iwb_batch.store.batches import BatchRow
-from iwb_batch.workflow import advance, opening
+from iwb_batch.workflow import advance, given, opening, pilot
 from iwb_batch.workflow.receive import poll, receive
-from iwb_batch.workflow.reconcile import adopt, reconcile
+from iwb_batch.workflow.reconcile import adopt, is_of, reconcile
 from iwb_batch.workflow.session import Session
 from iwb_batch.workflow.submit import Confirm
 
@@ -24,6 +25,9 @@ class ByHand:
     retry: tuple[str, ...] = ()
     adopt: tuple[tuple[int, str], ...] = ()
     recreate: tuple[int, ...] = ()
+    answers: tuple[Path, ...] = ()
+    """Files another engine wrote (``--from``)."""
+    close: bool = False
 
 
 def collect(session: Session, by_hand: ByHand, confirm: Confirm) -> int:
@@ -46,7 +50,7 @@ def collect(session: Session, by_hand: ByHand, confirm: Confirm) -> int:
 
 def _sleep(session: Session, started: float) -> bool:
     """Wait for the next pass; False when ``--timeout`` is over."""
-    pause = session.waiting.poll_interval
+    pause = session.pause(session.waiting.poll_interval)
     if session.waiting.timeout is not None:
         left = session.waiting.timeout - (session.clock.monotonic() - started)
         if left <= 0:
@@ -75,6 +79,8 @@ def _apply(session: Session, by_hand: ByHand, confirm: Confirm) -> None:
         _adopt(session, batch_id, remote_id)
     for batch_id in by_hand.recreate:
         _recreate(session, batch_id, confirm)
+    if by_hand.answers:
+        given.take(session, by_hand.answers, close=by_hand.close)
     if by_hand.retry:
         _retry(session, by_hand.retry, confirm)
 
@@ -96,6 +102,13 @@ def _adopt(session: Session, batch_id: int, remote_id: str) -> None:
             remote = session.provider.batch(remote_id)
     except Rejected as error:
         raise UsageError(f"--adopt: the provider does not know {remote_id}: {error.message}") from error
+    except Unavailable as error:
+        raise Unreachable(f"--adopt: {remote_id}: {error.message}", hint="Try again later.") from error
+    if remote_id in batches.remote_ids(session.database) or not is_of(remote, batch):
+        raise UsageError(
+            f"--adopt: {remote_id} is not a batch over {batch.file_name}",
+            hint="Its metadata iwb_file and iwb_sha256, or its input file, must be those of the ambiguous batch.",
+        )
     adopt(session, batch, remote)
 
 
@@ -119,6 +132,7 @@ def _retry(session: Session, outcomes: Sequence[str], confirm: Confirm) -> None:
     with session.database.transaction():
         n = plan.release(session.database, chosen, fresh_budget=True)
         session.event("retry", f"{', '.join(outcomes)}: {n} requests")
+        pilot.override(session)
         if session.run.standing != "running":
             session.stand("running", None)
     session.progress.say(f"{n} requests get a fresh budget")
@@ -132,24 +146,25 @@ def cancel(session: Session) -> int:
     with session.database.transaction():
         for batch in batches.in_state(session.database, BatchState.PLANNED, BatchState.UPLOADED):
             session.progress.say(f"{batch.file_name}: not sent")
-    failed = [b for b in batches.in_state(session.database, BatchState.SUBMITTED) if not _cancel_one(session, b)]
+    for batch in batches.in_state(session.database, BatchState.SUBMITTED):
+        _cancel_one(session, batch)
     poll(session)
     receive(session)
     advance.tell_unreachable(session)
-    return 3 if failed or batches.in_state(session.database, *advance.LIVE) else 0
+    return 3 if batches.in_state(session.database, *advance.LIVE) else 0
 
 
-def _cancel_one(session: Session, batch: BatchRow) -> bool:
+def _cancel_one(session: Session, batch: BatchRow) -> None:
     assert batch.remote_batch_id is not None, "a submitted batch has its remote id"
     try:
         with session.call():
             remote = session.provider.cancel(batch.remote_batch_id)
     except (Unavailable, Ambiguous, Rejected) as error:
         session.progress.warn(f"{batch.remote_batch_id}: not cancelled: {error.message}; run cancel again")
-        return False
+        return
     batches.note(session.database, batch, remote_status=remote.status)
+    session.boundary("cancel_asked")
     session.progress.say(f"{batch.file_name}: {remote.status}")
-    return True
 
 
 def delete_remote(session: Session) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -55,9 +55,12 @@ def emulator() -> Iterator[str]:
 
 def demo(runs_dir: Path, progress: Progress) -> list[DemoRun]:
     """Judge both bundled models; returns their runs in order."""
-    with emulator() as url, resources.as_file(resources.files("iwb_batch") / "demo_data") as data:
+    packaged = resources.files("iwb_batch") / "demo_data"
+    with ExitStack() as stack:
+        url, data = stack.enter_context(emulator()), stack.enter_context(resources.as_file(packaged))
         progress.say(f"emulator at {url}")
-        connect = opening.connect_from({"AZURE_OPENAI_ENDPOINT": url, "AZURE_OPENAI_API_KEY": KEY}, progress)
+        environ = {"AZURE_OPENAI_ENDPOINT": url, "AZURE_OPENAI_API_KEY": KEY}
+        connect = opening.connect_from(environ, progress, stack.callback)
         return [_one(model, data, runs_dir, connect, progress) for model in MODELS]
 
 

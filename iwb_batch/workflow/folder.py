@@ -9,7 +9,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -125,6 +125,7 @@ def adopt_staging(folder: RunFolder, runs_dir: Path, name: str) -> RunFolder:
     if target.path.exists():
         raise RunError(f"{target.path}: exists already", hint="Run the same command again.")
     with explained(target.path):
+        sync_folder(folder.path)
         folder.path.rename(target.path)
         sync_folder(runs_dir)
     return target
@@ -242,6 +243,11 @@ class WholeFile:
             sync_folder(self.target.parent)
         return self._hash.hexdigest()
 
-    def __exit__(self, *_: object) -> None:
-        self._handle.close()
-        self._partial.unlink(missing_ok=True)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            # On a full disk closing fails too, since it writes what is left; the first error says why.
+            with explained(self.target.parent) if kind is None else suppress(OSError):
+                self._handle.close()
+        finally:
+            with suppress(OSError):
+                self._partial.unlink(missing_ok=True)

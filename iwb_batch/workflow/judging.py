@@ -42,8 +42,9 @@ class Judging:
             structured_output=judge["structured_output"],
             repeats=stored["repeats"],
             orders=stored["orders"],
+            protocol=stored["protocol"],
         )
-        return cls(benchmarks.get(stored["benchmark"]), settings)
+        return cls(benchmarks.get(stored["benchmark"], settings.protocol), settings)
 
     @property
     def prompt_sha256(self) -> str:
@@ -81,7 +82,7 @@ class Judging:
     def read(self, content: str, request: Request, database: Database) -> Judgement | InvalidVerdict:
         """Read a judge's answer. The judged texts are only fetched where a verdict was cut out of other text."""
         if self._reader is None:
-            keys = ("score", "reason") if self.benchmark.protocol == "rubric" else ("preference", "reason")
+            keys = ("preference", "reason") if self.benchmark.protocol == "pairwise" else ("score", "reason")
             self._reader = VerdictReader(schemas.load(self.benchmark.schema), keys=keys)
         verdict = self._reader.read(content)
         if not isinstance(verdict, InvalidVerdict) and verdict.cut_out:

@@ -16,17 +16,26 @@ from iwb_batch.workflow.clock import Clock
 from iwb_batch.workflow.folder import RunFolder
 from iwb_batch.workflow.judging import Judging
 from iwb_batch.workflow.progress import Progress
-from iwb_batch.workflow.session import Session
+from iwb_batch.workflow.session import Boundary, Session, no_boundary
 from iwb_batch.workflow.settings import Options, Waiting
 
 Connect = Callable[[str, Options], BatchProvider]
 """From (provider, options) to an open provider; raises ProviderRefused without credentials."""
 
 
-def connect_from(environ: Mapping[str, str], progress: Progress) -> Connect:
-    """The real way to connect: credentials from environment variables, redacted from then on."""
+def connect_from(
+    environ: Mapping[str, str], progress: Progress, at_end: Callable[[Callable[[], None]], object] | None = None
+) -> Connect:
+    """The real way to connect: credentials from environment variables, redacted from then on.
+
+    ``at_end`` takes what closes the connections (``ExitStack.callback``); without it they last as long as the process.
+    """
 
     def connect(provider: str, options: Options) -> BatchProvider:
+        if provider == "files":
+            from iwb_batch.providers.files import FilesProvider
+
+            return FilesProvider()
         from iwb_batch.providers.connection import from_environment
         from iwb_batch.providers.openai_batch import OpenAIBatch
         from iwb_batch.providers.redaction import install
@@ -41,7 +50,10 @@ def connect_from(environ: Mapping[str, str], progress: Progress) -> Connect:
         install(connection.secrets)
         for warning in connection.warnings:
             progress.warn(warning)
-        return OpenAIBatch(connection)
+        adapter = OpenAIBatch(connection)
+        if at_end is not None:
+            at_end(adapter.close)
+        return adapter
 
     return connect
 
@@ -85,6 +97,7 @@ def working(
     progress: Progress,
     fresh: bool = False,
     options: Callable[[Options], Options] = lambda stored: stored,
+    boundary: Boundary = no_boundary,
 ) -> Iterator[Session]:
     """The run locked, opened for writing and connected; ``options`` may change what is stored."""
     with folders.locked(folder):
@@ -104,6 +117,7 @@ def working(
                 clock=clock,
                 progress=progress,
                 fresh=fresh,
+                boundary=boundary,
             )
         finally:
             database.close()

@@ -17,13 +17,14 @@ from iwb_batch import __version__, benchmarks
 from iwb_batch.benchmarks import Benchmark, item_sha256
 from iwb_batch.core import lifecycle, reasoning
 from iwb_batch.core.prices import Prices
-from iwb_batch.errors import InputError, UsageError
-from iwb_batch.inputs.dataset import Dataset, Numbering, numbering, open_dataset, select
+from iwb_batch.errors import InputError
+from iwb_batch.inputs.dataset import Dataset, Numbering, select
 from iwb_batch.inputs.indexes import IndexCheck
 from iwb_batch.inputs.responses import ResponseRow, read_responses
 from iwb_batch.model import Item, Request, Response
 from iwb_batch.store import plan
 from iwb_batch.store.database import Database
+from iwb_batch.workflow.items import of_subset, open_items
 from iwb_batch.workflow.judging import Judging
 from iwb_batch.workflow.progress import Progress
 from iwb_batch.workflow.settings import Inputs, JudgeSettings, Options, canonical, sha256_text
@@ -47,18 +48,20 @@ class Prepared:
 class _Loader:
     """Loads items and responses into a database, remembering what has to be said."""
 
-    def __init__(self, database: Database, inputs: Inputs, progress: Progress) -> None:
+    def __init__(self, database: Database, inputs: Inputs, benchmark: Benchmark, progress: Progress) -> None:
         self.database = database
         self.inputs = inputs
         self.progress = progress
-        self.benchmark = benchmarks.get(inputs.benchmark)
+        self.benchmark = benchmark
         self.notes: list[str] = []
         self._flagged: dict[str, int] = {}
 
     def load(self) -> Dataset:
         """Items, then responses, then what is left out."""
-        dataset = self._dataset()
-        numbers = numbering(dataset, by_row=self.benchmark.keyed_by_row)
+        inputs = self.inputs
+        dataset, numbers = open_items(
+            self.benchmark, inputs.dataset, subset=inputs.subset, split=inputs.split, revision=inputs.revision
+        )
         self.notes += [*dataset.notes, *([numbers.note] if numbers.note else [])]
         with self.database.transaction():
             plan.add_items(self.database, self._items(dataset, numbers))
@@ -67,18 +70,9 @@ class _Loader:
         self.notes += [f"{n} responses: {_FLAG_WORDS.get(flag, flag)}" for flag, n in sorted(self._flagged.items())]
         return dataset
 
-    def _dataset(self) -> Dataset:
-        source = self.inputs.dataset or ((self.benchmark.default_dataset,) if self.benchmark.default_dataset else ())
-        if not source:
-            raise UsageError(
-                f"--benchmark {self.inputs.benchmark} needs --dataset", hint="Name its data file or folder."
-            )
-        return open_dataset(
-            list(source), subset=self.inputs.subset, split=self.inputs.split, revision=self.inputs.revision
-        )
-
     def _items(self, dataset: Dataset, numbers: Numbering) -> Iterator[tuple[Item, str]]:
-        rows = select(numbers.apply(dataset.rows()), self.inputs.where, self.inputs.limit, self.benchmark.labels)
+        rows = of_subset(numbers.apply(dataset.rows()), dataset, self.benchmark)
+        rows = select(rows, self.inputs.where, self.inputs.limit, self.benchmark.labels)
         noted: dict[str, int] = {}
         count = 0
         for index, row in rows:
@@ -161,7 +155,7 @@ def prepare(
     progress: Progress,
 ) -> Prepared:
     """Load, check and plan everything into an empty database. Raises on the first input that is wrong."""
-    loader = _Loader(database, inputs, progress)
+    loader = _Loader(database, inputs, benchmarks.get(inputs.benchmark, settings.protocol), progress)
     dataset = loader.load()
     judging = Judging(loader.benchmark, settings)
     covered = _covered(database, inputs, settings, dataset, judging, host)
@@ -187,7 +181,9 @@ def _covered(
     """Everything a number depends on: what the plan hash covers, and what may not change while the run lives."""
     return {
         "benchmark": inputs.benchmark,
-        "model_name": inputs.model_name or (inputs.responses.stem if inputs.responses else "responses"),
+        # Of pairs the judge itself is measured.
+        "model_name": inputs.model_name or (inputs.responses.stem if inputs.responses else settings.judge),
+        "protocol": judging.benchmark.protocol,
         "provider": settings.provider,
         "host": host,
         "judge": {

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-
 from iwb_batch.core import lifecycle
 from iwb_batch.core.lifecycle import BatchEnd, Refusal
-from iwb_batch.core.lines import UnreadableLine, parse_noting, split_lines
-from iwb_batch.core.outcome import read_record
 from iwb_batch.model import BatchState, Outcome
 from iwb_batch.providers.base import Rejected, RemoteBatch, Unavailable
 from iwb_batch.store import answers, batches
 from iwb_batch.store.batches import BatchRow
 from iwb_batch.workflow.clock import seconds_of
-from iwb_batch.workflow.folder import WholeFile
+from iwb_batch.workflow.download import Arrived, download_both
+from iwb_batch.workflow.ingest import Download, store_lines
 from iwb_batch.workflow.send import delete_input, queue_full
 from iwb_batch.workflow.session import Session, words
 
-CHUNK = 1 << 20
-
 
 def poll(session: Session, *, only_status: str | None = None) -> None:
-    """Ask for the status of every submitted batch once (or only of those last seen in ``only_status``)."""
+    """Ask for the status of every submitted batch once (or only of those last seen in ``only_status``).
+
+    The second form is for the quick looks within one command: a batch that is not found there yet is not counted
+    as not found, since a provider may take a moment to know what it has just created.
+    """
     for batch in batches.in_state(session.database, BatchState.SUBMITTED):
         if only_status is not None and (batch.remote_status or "").lower() != only_status:
             continue
@@ -35,7 +32,8 @@ def poll(session: Session, *, only_status: str | None = None) -> None:
             session.progress.warn(f"{batch.remote_batch_id}: {error.message}; asked again later")
             continue
         except Rejected as error:
-            _not_found(session, batch, error)
+            if only_status is None or error.status != 404:
+                _not_found(session, batch, error)
             continue
         _enter_status(session, batch, remote)
 
@@ -66,7 +64,7 @@ def _not_found(session: Session, batch: BatchRow, error: Rejected) -> None:
 def _enter_status(session: Session, batch: BatchRow, remote: RemoteBatch) -> None:
     seen = {
         "remote_status": remote.status,
-        "began": int(batch.began or remote.began),
+        "began": int(batch.began or remote.began or lifecycle.is_running(remote.status)),
         "count_total": remote.total,
         "count_completed": remote.completed,
         "count_failed": remote.failed,
@@ -91,90 +89,64 @@ def _enter_status(session: Session, batch: BatchRow, remote: RemoteBatch) -> Non
     session.progress.say(f"{batch.file_name}: {remote.status}")
 
 
-def receive(session: Session) -> None:
-    """Collect every ended batch whose files are whole; handle those the provider refused."""
+def receive(session: Session, *, refused_only: bool = False) -> None:
+    """Collect every ended batch whose files are whole; handle those the provider refused (or only those)."""
     for batch in batches.in_state(session.database, BatchState.ENDED):
-        status = (batch.remote_status or "").lower()
-        downloads = _download_both(session, batch)
-        # A batch refused in validation may still name files; only lines in them show that it ran.
-        if status == "failed" and not batch.began and not any(d.n_lines for d in downloads or ()):
-            _refused(session, batch)
+        failed = (batch.remote_status or "").lower() == "failed"
+        if refused_only and (batch.began or not failed):
+            continue
+        arrived = download_both(session, batch)
+        if arrived.unanswered is not None:
+            session.progress.warn(f"{batch.file_name}: {arrived.unanswered}; asked again later")
         else:
-            _collect(session, batch, status, downloads)
+            _decide(session, batch, arrived)
 
 
-def _refused(session: Session, batch: BatchRow) -> None:
-    """The provider refused the batch before it ran: nothing was judged or billed."""
-    said = batch.error or "no reason given"
-    kind = lifecycle.refusal([(None, said)])
-    if kind is Refusal.QUEUE_FULL:
-        kept = batches.replace(
-            session.database,
-            batch,
-            BatchState.UPLOADED,
-            session.clock.stamp(),
-            input_file_id=batch.input_file_id,
-            input_expires_at=batch.input_expires_at,
-            refusals=batch.refusals,
-            fresh_uploads=batch.fresh_uploads,
-        )
-        again = batches.get(session.database, kept)
-        assert again is not None, "just planned"
-        queue_full(session, again, said)
-        return
-    delete_input(session, batch)
-    if kind is Refusal.FILE_UNUSABLE and batch.fresh_uploads == 0:
-        batches.replace(session.database, batch, BatchState.PLANNED, session.clock.stamp(), fresh_uploads=1, error=said)
-        session.progress.warn(f"{batch.file_name}: {said}; uploading it afresh once")
-        return
-    batches.replace(
-        session.database,
-        batch,
-        BatchState.PLANNED,
-        session.clock.stamp(),
-        fresh_uploads=batch.fresh_uploads,
-        error=said,
-    )
-    session.refusals.append(f"batch for {batch.file_name} refused: {said}")
-
-
-@dataclass(slots=True)
-class Download:
-    """A file as downloaded: where it lies, its hash, and how many lines it holds."""
-
-    kind: str
-    path: Path
-    remote_file_id: str
-    sha256: str
-    n_bytes: int
-    n_lines: int
-
-
-def _collect(session: Session, batch: BatchRow, status: str, downloads: list[Download] | None) -> None:
-    if downloads is None:
-        _settle_or_wait(session, batch, status, [], "its files cannot be read yet")
-        return
-    held = sum(d.n_lines for d in downloads)
-    end = BatchEnd(status, batch.began, (batch.count_completed or 0) + (batch.count_failed or 0), held)
+def _decide(session: Session, batch: BatchRow, arrived: Arrived) -> None:
+    # A batch refused in validation may still name files; only lines in them show that it ran.
+    refused = (batch.remote_status or "").lower() == "failed" and not batch.began and arrived.n_lines == 0
+    end = _end(batch, arrived.n_lines)
+    why = arrived.wanting
     has_files = bool(batch.output_file_id or batch.error_file_id)
-    if lifecycle.is_whole(end, has_files=has_files, expected=batch.n_requests):
-        _take(session, batch, status, downloads)
-    else:
-        _settle_or_wait(session, batch, status, downloads, f"{end.claimed} answers are claimed, {held} are there")
-
-
-def _settle_or_wait(session: Session, batch: BatchRow, status: str, downloads: list[Download], why: str) -> None:
-    ended = seconds_of(batch.ended_at) if batch.ended_at else session.clock.now()
-    if session.clock.now() - ended >= session.waiting.settle:
-        session.progress.warn(f"{batch.file_name}: {why}; no longer waited for")
-        _take(session, batch, status, downloads)
+    if why is None and not refused and not lifecycle.is_whole(end, has_files=has_files, expected=batch.n_requests):
+        why = f"{end.claimed} answers are claimed, {end.held} are there"
+    if why is not None and not _has_settled(session, batch, why):
         return
-    batches.note(session.database, batch, error=why, **_refreshed(session, batch))
-    session.progress.say(f"{batch.file_name}: {why}; read again later")
+    if refused:
+        _refused(session, batch)
+    else:
+        _take(session, batch, arrived.files)
 
 
-def _refreshed(session: Session, batch: BatchRow) -> dict[str, str | None]:
-    """File ids may appear after the status; asked again, a missing answer changes nothing."""
+def _end(batch: BatchRow, held: int) -> BatchEnd:
+    status = (batch.remote_status or "").lower()
+    claimed = (batch.count_completed or 0) + (batch.count_failed or 0)
+    if status == "completed" and batch.count_completed is None and batch.count_failed is None:
+        claimed = batch.n_requests  # completed says of itself that every line was answered
+    return BatchEnd(status, batch.began, claimed, held)
+
+
+def _has_settled(session: Session, batch: BatchRow, why: str) -> bool:
+    """True when files found wanting have been read again for long enough.
+
+    The time runs from the first look that found them so, not from the end of the batch: a machine that slept, or
+    a network that was away, has not looked.
+    """
+    since = batch.wanting_since or session.clock.stamp()
+    waited = session.clock.now() - seconds_of(since)
+    if waited < 0:  # the clock was set back
+        since, waited = session.clock.stamp(), 0.0
+    if waited >= session.waiting.settle:
+        session.progress.warn(f"{batch.file_name}: {why}; no longer waited for")
+        return True
+    if batch.wanting_since is None:
+        session.progress.say(f"{batch.file_name}: {why}; read again for up to {session.waiting.settle:.0f} s")
+    batches.note(session.database, batch, wanting_since=since, **_refreshed(session, batch))
+    return False
+
+
+def _refreshed(session: Session, batch: BatchRow) -> dict[str, str | int | None]:
+    """File ids may appear after the status, and counts may be put right; a missing answer changes nothing."""
     assert batch.remote_batch_id is not None, "an ended batch has its remote id"
     try:
         with session.call():
@@ -184,57 +156,56 @@ def _refreshed(session: Session, batch: BatchRow) -> dict[str, str | None]:
     return {
         "output_file_id": remote.output_file_id or batch.output_file_id,
         "error_file_id": remote.error_file_id or batch.error_file_id,
+        "count_completed": batch.count_completed if remote.completed is None else remote.completed,
+        "count_failed": batch.count_failed if remote.failed is None else remote.failed,
     }
 
 
-def _download_both(session: Session, batch: BatchRow) -> list[Download] | None:
-    """Both result files, in whatever final state; None when one cannot be had now."""
-    downloads = []
-    for kind, file_id in (("output", batch.output_file_id), ("error", batch.error_file_id)):
-        if file_id is None:
-            continue
-        download = _download(session, batch, kind, file_id)
-        if download is None:
-            return None
-        downloads.append(download)
-    session.boundary("downloaded")
-    return downloads
+def _refused(session: Session, batch: BatchRow) -> None:
+    """The provider refused the batch before it ran: nothing was judged or billed."""
+    said = batch.error or "no reason given"
+    kind = lifecycle.refusal([(None, said)])
+    if kind is Refusal.QUEUE_FULL:
+        _plan_again(session, batch, BatchState.UPLOADED, said, batch.fresh_uploads)
+        return
+    delete_input(session, batch)
+    if kind is Refusal.FILE_UNUSABLE and batch.fresh_uploads == 0:
+        _plan_again(session, batch, BatchState.PLANNED, said, 1)
+        session.progress.warn(f"{batch.file_name}: {said}; uploading it afresh once")
+        return
+    _plan_again(session, batch, BatchState.PLANNED, said, 0)
+    session.refusals.append(f"batch for {batch.file_name} refused: {said}")
 
 
-def _download(session: Session, batch: BatchRow, kind: str, file_id: str) -> Download | None:
-    target = session.folder.raw / f"{Path(batch.file_name).stem}-b{batch.batch_id}-{kind}.jsonl"
-    try:
-        with session.call():
-            expected = session.provider.file(file_id).n_bytes
-        with WholeFile(target) as whole:
-            with session.call():
-                n_bytes = session.provider.download(file_id, whole)
-            if expected is not None and n_bytes != expected:
-                session.progress.warn(f"{target.name}: {n_bytes} of {expected} bytes came; downloaded again later")
-                return None
-            session.boundary("before_archive")
-            sha256 = whole.commit()
-    except (Unavailable, Rejected) as error:
-        session.progress.warn(f"{batch.file_name}: {kind} file {file_id}: {error.message}")
-        return None
-    n_lines = sum(1 for line in _lines(target) if line.strip())
-    return Download(kind, target, file_id, sha256, n_bytes, n_lines)
+def _plan_again(session: Session, batch: BatchRow, state: BatchState, said: str, fresh_uploads: int) -> None:
+    """Drop a refused batch and plan another over the same file; with ``uploaded`` the file stays where it is."""
+    uploaded = state is BatchState.UPLOADED
+    with session.database.transaction():
+        number = batches.replace(
+            session.database,
+            batch,
+            state,
+            session.clock.stamp(),
+            input_file_id=batch.input_file_id if uploaded else None,
+            input_expires_at=batch.input_expires_at if uploaded else None,
+            refusals=batch.refusals,
+            fresh_uploads=fresh_uploads,
+            error=said,
+        )
+        again = batches.get(session.database, number)
+        assert again is not None, "just planned"
+        if uploaded:
+            queue_full(session, again, said)
 
 
-def _lines(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as source:
-        yield from split_lines(iter(lambda: source.read(CHUNK), b""))
-
-
-def _take(session: Session, batch: BatchRow, status: str, downloads: list[Download]) -> None:
-    """Store all lines and outcomes of a batch and mark it collected: one transaction."""
+def _take(session: Session, batch: BatchRow, files: list[Download]) -> None:
+    """Store all lines and outcomes of a batch, mark it collected, stop the run where it must: one transaction."""
     with session.database.transaction():
         answered = 0
-        for download in downloads:
-            answered += store_lines(session, batch, download)
+        for file in files:
+            answered += store_lines(session, file, batch.batch_id, batch.request_file_id)
             session.boundary("stored_file")
-        end = BatchEnd(status, batch.began, (batch.count_completed or 0) + (batch.count_failed or 0), answered)
-        outcome, detail = lifecycle.outcome_without_line(end)
+        outcome, detail = lifecycle.outcome_without_line(_end(batch, answered))
         n_without = answers.close_without_line(
             session.database, batch.request_file_id, outcome, detail, session.clock.stamp()
         )
@@ -245,76 +216,32 @@ def _take(session: Session, batch: BatchRow, status: str, downloads: list[Downlo
                 batch.batch_id,
             )
         batches.move(session.database, batch, BatchState.COLLECTED, collected_at=session.clock.stamp(), error=None)
+        refused = stop_where_needed(session, batch)
         session.boundary("before_collect_commit")
     session.boundary("collected")
-    _after_collection(session, batch, status, n_without)
-
-
-def store_lines(session: Session, batch: BatchRow, download: Download) -> int:
-    """Store every line of a file verbatim and read those that are answers; returns how many were read."""
-    raw_file_id = answers.add_raw_file(
-        session.database,
-        batch.batch_id,
-        download.kind,
-        download.path.name,
-        remote_file_id=download.remote_file_id,
-        sha256=download.sha256,
-        n_bytes=download.n_bytes,
-        n_lines=download.n_lines,
-        at=session.clock.stamp(),
-    )
-    read = 0
-    for number, line in enumerate(_lines(download.path), start=1):
-        if line.strip():
-            read += _store_line(session, batch, raw_file_id, number, line)
-    return read
-
-
-def _store_line(session: Session, batch: BatchRow, raw_file_id: int, number: int, line: bytes) -> int:
-    """Store one line; returns 1 when it became the answer of an attempt that had none."""
-    database, text = session.database, line.decode("utf-8", "replace")
-    parsed = parse_noting(line)
-    if isinstance(parsed, UnreadableLine):
-        answers.add_raw_line(database, raw_file_id, number, None, "unreadable", text)
-        return 0
-    record, replaced = parsed
-    given = record.get("custom_id")
-    custom_id = given if isinstance(given, str) else None
-    attempt = answers.find_attempt(database, custom_id) if custom_id is not None else None
-    if attempt is None or attempt.request_file_id != batch.request_file_id:
-        answers.add_raw_line(database, raw_file_id, number, custom_id, "unknown", text)
-        return 0
-    reading = read_record(
-        record, lambda content: session.judging.read(content, attempt.request, database), surrogates=replaced
-    )
-    better = attempt.raw_line_id is not None and attempt.http_status != 200 and reading.http_status == 200
-    had_line = attempt.raw_line_id is not None
-    if had_line and not better:
-        answers.add_raw_line(database, raw_file_id, number, custom_id, "duplicate", text)
-        return 0
-    if better and attempt.raw_line_id is not None:
-        answers.set_aside(database, attempt.raw_line_id)
-    raw_line_id = answers.add_raw_line(database, raw_file_id, number, custom_id, "answer", text)
-    answers.add_reading(database, attempt.attempt_id, raw_line_id, reading, session.clock.stamp())
-    return 0 if had_line else 1
-
-
-def _after_collection(session: Session, batch: BatchRow, status: str, n_without: int) -> None:
+    session.refusals.extend(refused)
     if batch.input_expires_at is None:
         delete_input(session, batch)
-    account = answers.count_outcome(session.database, batch.request_file_id, Outcome.ACCOUNT)
+
+
+def stop_where_needed(session: Session, batch: BatchRow) -> list[str]:
+    """Halt or stop the run for what a batch came to; returns what is told as refused. Part of its transaction."""
     codes = answers.failure_codes(session.database, batch.request_file_id)
     found = lifecycle.systematic(codes, batch.n_requests)
     if found is not None:
         outcome, code, n = found
         message = answers.first_message(session.database, batch.request_file_id, outcome, code) or "no message"
-        reason = f"{n} of {batch.n_requests} requests of {batch.file_name} ended {outcome} with {code or 'no code'}: {message}"
+        ended = f"{n} of {batch.n_requests} requests of {batch.file_name} ended {outcome}"
+        reason = f"{ended} with {code or 'no code'}: {message}"
         session.stand("halted", reason)
-        session.refusals.append(reason)
-    elif account:
+        return [reason]
+    account = answers.count_outcome(session.database, batch.request_file_id, Outcome.ACCOUNT)
+    if account:
         said = answers.first_message(session.database, batch.request_file_id, Outcome.ACCOUNT.value)
         reason = f"{account} requests of {batch.file_name} were refused for the account: {said}"
-        session.stand("stopped", reason)
-        session.refusals.append(reason)
-    elif status == "cancelled" and n_without and session.may_send:
+        if session.may_send:
+            session.stand("stopped", reason)
+        return [reason]
+    if (batch.remote_status or "").lower() == "cancelled" and session.may_send:
         session.stand("stopped", f"batch of {batch.file_name} was cancelled at the provider")
+    return []

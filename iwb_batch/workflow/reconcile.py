@@ -49,7 +49,7 @@ def _ours(session: Session, unsettled: list[BatchRow]) -> list[RemoteBatch]:
 
 def _settle(session: Session, batch: BatchRow, remote: list[RemoteBatch]) -> None:
     known = batches.remote_ids(session.database)
-    matches = [r for r in remote if r.batch_id not in known and _is_of(r, batch)]
+    matches = [r for r in remote if r.batch_id not in known and is_of(r, batch)]
     if matches:
         adopt(session, batch, matches[0])
         for other in matches[1:]:
@@ -60,7 +60,8 @@ def _settle(session: Session, batch: BatchRow, remote: list[RemoteBatch]) -> Non
         _not_listed(session, batch)
 
 
-def _is_of(remote: RemoteBatch, batch: BatchRow) -> bool:
+def is_of(remote: RemoteBatch, batch: BatchRow) -> bool:
+    """True when a listed batch is over this batch's request file: told by its metadata, else by its input file."""
     if "iwb_sha256" in remote.metadata:
         return remote.metadata["iwb_sha256"] == batch.file_sha256 and remote.metadata.get("iwb_file") == batch.file_name
     return batch.input_file_id is not None and remote.input_file_id == batch.input_file_id
@@ -83,7 +84,10 @@ def adopt(session: Session, batch: BatchRow, remote: RemoteBatch) -> None:
 def _not_listed(session: Session, batch: BatchRow) -> None:
     """A lost create call is taken not to have happened only after the grace period and two full listings."""
     batch = batches.note(session.database, batch, empty_listings=batch.empty_listings + 1)
-    waited = session.clock.now() - seconds_of(batch.called_at) if batch.called_at else 0.0
+    waited = session.clock.now() - seconds_of(batch.called_at) if batch.called_at else -1.0
+    if waited < 0:  # the clock was set back: the grace period runs again
+        batches.note(session.database, batch, called_at=session.clock.stamp())
+        return
     if waited >= session.waiting.grace and batch.empty_listings >= lifecycle.LISTINGS_BEFORE_CREATE:
         batches.move(session.database, batch, BatchState.UPLOADED, error="the lost create call did not happen")
         session.event("create_not_found", f"{batch.file_name}: {batch.empty_listings} listings", batch.batch_id)

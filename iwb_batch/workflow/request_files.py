@@ -10,6 +10,7 @@ from iwb_batch.core.split import Filler, Limits
 from iwb_batch.store import plan
 from iwb_batch.store.database import Database
 from iwb_batch.store.plan import PlannedAttempt, ToSend
+from iwb_batch.workflow import pilot
 from iwb_batch.workflow.folder import WholeFile
 from iwb_batch.workflow.judging import Judging
 from iwb_batch.workflow.session import Session
@@ -50,16 +51,18 @@ def measure(database: Database, judging: Judging, run_id: str, limits: Limits) -
 
 def write_request_files(session: Session) -> int:
     """Write request files for every open request without an open attempt; returns how many requests."""
-    total = plan.mark_sendable(session.database)
+    plan.mark_sendable(session.database)
+    pilot.restrict(session)
+    total = plan.count_sendable(session.database)
     if total == 0:
         return 0
-    run_id, done = session.run.run_id, 0
+    run_id, learned, done = session.run.run_id, session.run.enqueued_limit, 0
     filler = Filler(limits_of(session))
     with ExitStack() as stack:
         current: _OpenFile | None = None
         for to_send in plan.sendable(session.database):
             attempt, line = session.judging.render(run_id, to_send)
-            if filler.add(len(line), attempt.n_tokens, _name(to_send)):
+            if filler.add(len(line), _within(learned, attempt.n_tokens), _name(to_send)):
                 if current is not None:
                     current.commit()
                     stack.close()
@@ -71,6 +74,11 @@ def write_request_files(session: Session) -> int:
         if current is not None:
             current.commit()
     return done
+
+
+def _within(learned: int | None, n_tokens: int) -> int:
+    """A line above a limit that was only learned fills a file of its own: whether it fits, the provider must say."""
+    return n_tokens if learned is None else min(n_tokens, learned)
 
 
 def _name(to_send: ToSend) -> str:
@@ -125,3 +133,4 @@ def _open_file(session: Session) -> Iterator[_OpenFile]:
         plan.open_request_file(session.database, number, name, session.clock.stamp())
         with WholeFile(session.folder.requests / name) as whole:
             yield _OpenFile(session, whole, number)
+    session.boundary("request_file_planned")

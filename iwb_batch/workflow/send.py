@@ -10,11 +10,14 @@ from iwb_batch.model import BatchState, Outcome
 from iwb_batch.providers.base import Ambiguous, Rejected, RemoteBatch, RemoteFile, Unavailable
 from iwb_batch.store import answers, batches, plan, views
 from iwb_batch.store.batches import BatchRow
-from iwb_batch.workflow.clock import stamp
+from iwb_batch.workflow.clock import seconds_of, stamp
 from iwb_batch.workflow.session import Session, retry_moment, words
 
 INPUT_EXPIRES_AFTER = 30 * 24 * 3600
 """Seconds an input file lives at the provider; with an expiry the quota is 10,000 files instead of 500."""
+
+FILE_LOST = frozenset({"error", "deleting", "deleted"})
+"""Statuses of an uploaded file over which no batch can be created any more."""
 
 ASSUMED_OUTPUT_TOKENS = 1_000
 """Output tokens assumed for a request before the run has any answer."""
@@ -81,7 +84,9 @@ def split(session: Session, batch: BatchRow, why: str) -> None:
             session.database, batch.request_file_id, Outcome.NOT_RUN, lifecycle.SPLIT, session.clock.stamp()
         )
         batches.move(session.database, batch, BatchState.DROPPED, error=f"split: {why}")
+    session.boundary("split")
     session.progress.say(f"{batch.file_name}: split, {why}")
+    delete_input(session, batch)
 
 
 def expected_cost(session: Session, requests: int, input_tokens: int) -> float | None:
@@ -176,13 +181,11 @@ def _is_processed(session: Session, batch: BatchRow) -> bool:
     except Unavailable:
         return False
     except Rejected as error:
-        # Right after an upload the file may not be known yet.
-        batches.note(session.database, batch, error=words(error.errors, error.message))
+        _not_known(session, batch, error)
         return False
-    if remote.status == "error":
-        _fresh_upload(
-            session, batch, f"the provider could not process the file: {remote.status_details or 'no details'}"
-        )
+    if remote.status in FILE_LOST:
+        details = remote.status_details or "no details"
+        _fresh_upload(session, batch, f"the provider could not process the file ({remote.status}): {details}")
         return False
     if remote.status in (None, "processed", "uploaded"):
         return True
@@ -190,9 +193,20 @@ def _is_processed(session: Session, batch: BatchRow) -> bool:
     return False
 
 
+def _not_known(session: Session, batch: BatchRow, error: Rejected) -> None:
+    """Right after an upload the file may not be known yet; later it has expired or was deleted."""
+    said = words(error.errors, error.message)
+    waited = session.clock.now() - seconds_of(batch.called_at) if batch.called_at else session.waiting.grace
+    if error.status == 404 and not 0 <= waited < session.waiting.grace:
+        _fresh_upload(session, batch, f"the uploaded file is gone: {said}")
+    else:
+        batches.note(session.database, batch, error=said)
+
+
 def _fresh_upload(session: Session, batch: BatchRow, why: str) -> None:
     if batch.fresh_uploads >= 1:
-        batches.note(session.database, batch, error=why)
+        # The next command starts over: by then the user has mended the cause.
+        batches.move(session.database, batch, BatchState.PLANNED, input_file_id=None, fresh_uploads=0, error=why)
         raise ProviderRefused(
             f"{batch.file_name}: {why} (again after a fresh upload)",
             hint="Nothing of this file was judged or billed. Run `iwb-batch doctor` for the file round trip.",
@@ -215,11 +229,12 @@ def delete_input(session: Session, batch: BatchRow) -> None:
         return
     try:
         with session.call():
-            session.provider.delete_file(batch.input_file_id)
+            deleted = session.provider.delete_file(batch.input_file_id)
     except (Unavailable, Ambiguous, Rejected) as error:
         session.event("input_not_deleted", f"{batch.input_file_id}: {error.message}", batch.batch_id)
         return
-    session.event("input_deleted", batch.input_file_id, batch.batch_id)
+    if deleted:
+        session.event("input_deleted", batch.input_file_id, batch.batch_id)
 
 
 def metadata(session: Session, batch: BatchRow) -> dict[str, str]:
@@ -303,12 +318,17 @@ def queue_full(session: Session, batch: BatchRow, said: str) -> None:
     """Learn from a refusal for enqueued tokens: back off, and assume a limit. Costs no budget."""
     refusals = batch.refusals + 1
     in_flight = batches.tokens_in_flight(session.database)
-    learned = lifecycle.limit_named(said) or lifecycle.shrink_limit(in_flight, batch.n_tokens, refusals)
+    learned = lifecycle.learned_limit(
+        lifecycle.limit_named(said),
+        _limit(session),
+        in_flight=in_flight,
+        n_tokens=batch.n_tokens,
+        refusals=refusals,
+    )
     wait = lifecycle.back_off(refusals)
     with session.database.transaction():
         batches.note(session.database, batch, refusals=refusals, not_before=session.later(wait), error=said)
-        known = session.run.enqueued_limit
-        if learned is not None and (known is None or learned < known):
-            plan.update_run(session.database, enqueued_limit=max(learned, 1))
+        if learned is not None:
+            plan.update_run(session.database, enqueued_limit=learned)
             session.event("limit_learned", f"{learned} enqueued tokens: {said}", batch.batch_id)
     session.progress.say(f"{batch.file_name}: the deployment's queue is full ({said}); next try in {wait:.0f} s")

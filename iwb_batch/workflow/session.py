@@ -17,10 +17,20 @@ from iwb_batch.workflow.judging import Judging
 from iwb_batch.workflow.progress import Progress
 from iwb_batch.workflow.settings import Options, Waiting
 
+LONGEST_DELAY = 3_600.0
+"""Seconds; nothing is put off for longer, whatever a server asks for."""
+
+Boundary = Callable[[str], None]
+"""Called with the name of each step between two durable states: the seam where tests let the process die."""
+
+
+def no_boundary(_name: str) -> None:
+    """Nothing happens between two steps."""
+
 
 @dataclass
 class Session:
-    """A run opened for work. ``boundary`` is called at every named step of a batch's life (a seam for crash tests)."""
+    """A run opened for work."""
 
     database: Database
     folder: RunFolder
@@ -30,7 +40,7 @@ class Session:
     waiting: Waiting
     clock: Clock
     progress: Progress
-    boundary: Callable[[str], None] = lambda _name: None
+    boundary: Boundary = no_boundary
     fresh: bool = False
     """True when the run was made by this very command: no call can have been lost yet."""
     answered: bool = False
@@ -41,6 +51,8 @@ class Session:
     """Definite refusals of batches, told at the end of the pass."""
     looked: bool = False
     """True once this pass has read the provider's list of batches to the end."""
+    held_until: float = 0.0
+    """Monotonic moment before which the server asked not to be called again."""
 
     @property
     def run(self) -> views.Run:
@@ -67,8 +79,13 @@ class Session:
         return stamp(self.clock.now() + seconds)
 
     def is_due(self, moment: str | None) -> bool:
-        """True when a stored moment has passed, or is absent."""
-        return moment is None or seconds_of(moment) <= self.clock.now()
+        """True when a stored moment has passed, is absent, or was written by a clock that has been set back since."""
+        ahead = 0.0 if moment is None else seconds_of(moment) - self.clock.now()
+        return ahead <= 0 or ahead > LONGEST_DELAY
+
+    def pause(self, seconds: float) -> float:
+        """How long to sleep before the next look: at least what the server asked for."""
+        return max(seconds, self.held_until - self.clock.monotonic())
 
     def stand(self, standing: str, reason: str | None) -> None:
         """Stop, halt or continue the run; committed with its event."""
@@ -87,6 +104,8 @@ class Session:
                 self.unanswered = error.message
             else:
                 self.answered = True
+            if error.retry_after is not None:
+                self.held_until = self.clock.monotonic() + min(error.retry_after, LONGEST_DELAY)
             if isinstance(error, Rejected) and error.status in (401, 403):
                 raise ProviderRefused(
                     f"{self.provider.host} refused the credentials: {words(error.errors, error.message)}",
@@ -109,4 +128,4 @@ def words(errors: Iterable[ProviderMessage], otherwise: str) -> str:
 
 def retry_moment(session: Session, error: Unavailable, otherwise: float) -> str:
     """When to try again after an unavailable answer: the server's Retry-After, else ``otherwise`` seconds."""
-    return session.later(error.retry_after if error.retry_after is not None else otherwise)
+    return session.later(min(otherwise if error.retry_after is None else error.retry_after, LONGEST_DELAY))

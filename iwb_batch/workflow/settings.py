@@ -42,6 +42,8 @@ class JudgeSettings:
     structured_output: bool = False
     repeats: int = 1
     orders: Literal["both", "chosen-first", "rejected-first", "random"] = "both"
+    protocol: str | None = None
+    """None: the benchmark's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Options:
     price_cached: float | None = None
     price_output: float | None = None
     budget: float | None = None
+    pilot: int | None = None
     api_version: str | None = None
     auth: Literal["key", "entra"] = "key"
     entra_scope: str | None = None

@@ -58,7 +58,7 @@ _SAID = ("detail", "error_code", "message", "changed")
 
 
 def _request(request: dict[str, Any]) -> list[str]:
-    what = request["criterion"] if request["criterion_index"] is not None else request["pair_order"]
+    what = request["criterion"] if request["criterion_index"] is not None else request["pair_order"] or request["side"]
     number = "" if request["criterion_index"] is None else f"criterion {request['criterion_index']}: "
     lines = [f"{number}{visible(str(what))}, repeat {request['repeat']}: {request['status']}"]
     for attempt in request["attempt_log"]:

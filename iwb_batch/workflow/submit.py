@@ -3,40 +3,37 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 from iwb_batch import benchmarks
-from iwb_batch.core import lifecycle
-from iwb_batch.core.prices import Prices, prices_for
+from iwb_batch.core.prices import Prices
 from iwb_batch.core.split import Limits
-from iwb_batch.errors import Declined, IwbError, PlanChanged, ProviderRefused, UsageError
+from iwb_batch.errors import Declined, IwbError, ProviderRefused, UsageError
 from iwb_batch.model import Outcome
 from iwb_batch.providers.base import BatchProvider
 from iwb_batch.store import batches, plan, views
 from iwb_batch.store import database as db
 from iwb_batch.store.database import Database
-from iwb_batch.workflow import advance, opening
+from iwb_batch.workflow import advance, continuing, opening
 from iwb_batch.workflow import folder as folders
 from iwb_batch.workflow.clock import Clock
 from iwb_batch.workflow.folder import RunFolder
 from iwb_batch.workflow.judging import Judging
 from iwb_batch.workflow.opening import Connect
-from iwb_batch.workflow.prepare import Prepared, planned_requests, prepare
+from iwb_batch.workflow.prepare import Prepared, prepare
 from iwb_batch.workflow.progress import Progress
 from iwb_batch.workflow.receive import receive
 from iwb_batch.workflow.request_files import measure
-from iwb_batch.workflow.send import ASSUMED_OUTPUT_TOKENS
-from iwb_batch.workflow.session import Session
+from iwb_batch.workflow.send import ASSUMED_OUTPUT_TOKENS, waiting_reason
+from iwb_batch.workflow.session import Boundary, Session, no_boundary
 from iwb_batch.workflow.settings import (
     Estimate,
     Inputs,
     JudgeSettings,
     Options,
     Waiting,
-    canonical,
-    differences,
 )
 
 Confirm = Callable[[str], bool]
@@ -53,6 +50,8 @@ class SubmitRequest:
     waiting: Waiting
     runs_dir: Path
     run: str | None = None
+    named: Set[str] = frozenset()
+    """Settings the user gave; where a run is continued without its inputs, the others are the run's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +76,26 @@ def dry_run(request: SubmitRequest, *, clock: Clock, progress: Progress) -> tupl
 
 
 def submit(
-    request: SubmitRequest, *, connect: Connect, confirm: Confirm, clock: Clock, progress: Progress
+    request: SubmitRequest,
+    *,
+    connect: Connect,
+    confirm: Confirm,
+    clock: Clock,
+    progress: Progress,
+    boundary: Boundary = no_boundary,
 ) -> Submitted:
     """Make the run, or find it, and send what fits. Raises before anything is sent when an input is wrong."""
-    _check_budget(request)
     if request.run is not None:
         folders.check_name(request.run)
         existing = RunFolder(request.runs_dir / request.run)
         if existing.database.is_file() and request.inputs.responses is None and not request.inputs.dataset:
-            return _resume(existing, request, connect, confirm, clock, progress)
+            return _resume(existing, request, connect, confirm, clock, progress, boundary)
+        if not request.inputs.benchmark:
+            raise UsageError(
+                f"--run {request.run}: there is no such run to continue",
+                hint="Give --benchmark and --responses to make it; `iwb-batch runs` lists those that exist.",
+            )
+    prices_of(request)
     # Credentials are asked for before inputs are read: a missing key is cheaper to find than a bad line.
     provider = connect(request.judge.provider, request.options)
     with folders.explained(request.runs_dir):
@@ -107,8 +117,10 @@ def submit(
         finally:
             database.close()
         if not exists:
+            boundary("staged")
             target = folders.adopt_staging(staged, request.runs_dir, name)
-    return _work(target, request, prepared, _reuse(provider), confirm, clock, progress, fresh=not exists)
+            boundary("run_created")
+    return _work(target, request, prepared, _reuse(provider), confirm, clock, progress, boundary, fresh=not exists)
 
 
 def _reuse(provider: BatchProvider) -> Connect:
@@ -129,27 +141,13 @@ def _prepare(database: Database, request: SubmitRequest, host: str, clock: Clock
 
 
 def prices_of(request: SubmitRequest) -> Prices:
-    """Prices of the judge: the user's, else the bundled table's."""
-    return prices_for(
-        request.judge.judge,
-        price_input=request.options.price_input,
-        price_cached=request.options.price_cached,
-        price_output=request.options.price_output,
-        bundled=request.judge.provider == "azure",
-    )
-
-
-def _check_budget(request: SubmitRequest) -> None:
-    if request.options.budget is not None and not prices_of(request).known:
-        raise UsageError(
-            f"--budget: the price of {request.judge.judge} is unknown",
-            hint="Give --price-input and --price-output (USD per million tokens at batch price).",
-        )
+    """Prices of the judge. UsageError: a budget is given and they are unknown."""
+    return continuing.checked_prices(request.judge.judge, request.judge.provider, request.options)
 
 
 def estimate(database: Database, prepared: Prepared, request: SubmitRequest) -> Estimate:
     """What sending everything that waits comes to. Output is assumed until the run has answers of its own."""
-    judging = Judging(benchmarks.get(request.inputs.benchmark), request.judge)
+    judging = Judging(benchmarks.get(request.inputs.benchmark, request.judge.protocol), request.judge)
     options = request.options
     limits = Limits(options.max_requests_per_file, options.max_bytes_per_file, options.enqueued_token_limit)
     measured = measure(database, judging, prepared.run_id, limits)
@@ -190,10 +188,26 @@ def describe(found: Estimate) -> str:
 
 
 def _resume(
-    folder: RunFolder, request: SubmitRequest, connect: Connect, confirm: Confirm, clock: Clock, progress: Progress
+    folder: RunFolder,
+    request: SubmitRequest,
+    connect: Connect,
+    confirm: Confirm,
+    clock: Clock,
+    progress: Progress,
+    boundary: Boundary,
 ) -> Submitted:
     """``submit --run NAME`` without inputs: continue the run as it was planned."""
-    with opening.working(folder, connect=connect, waiting=request.waiting, clock=clock, progress=progress) as session:
+    with opening.working(
+        folder,
+        connect=connect,
+        waiting=request.waiting,
+        clock=clock,
+        progress=progress,
+        options=lambda stored: continuing.merged(stored, request.options, request.named),
+        boundary=boundary,
+    ) as session:
+        asked = continuing.asked_of(session.run.plan, request.inputs, request.judge, request.named)
+        continuing.take_over(session, asked, session.options)
         return _continue(session, confirm, resume=True)
 
 
@@ -205,6 +219,7 @@ def _work(
     confirm: Confirm,
     clock: Clock,
     progress: Progress,
+    boundary: Boundary,
     *,
     fresh: bool,
 ) -> Submitted:
@@ -216,50 +231,11 @@ def _work(
         progress=progress,
         fresh=fresh,
         options=lambda _stored: request.options,
+        boundary=boundary,
     ) as session:
         if not fresh:
-            _take_over(session, request, prepared)
+            continuing.take_over(session, prepared.plan, request.options)
         return _continue(session, confirm, resume=request.run is not None and not fresh)
-
-
-def _take_over(session: Session, request: SubmitRequest, prepared: Prepared) -> None:
-    """Continue an existing run: the plan must be the same, what may differ is stored, repeats may grow."""
-    run = session.run
-    found = differences(run.plan, prepared.plan)
-    if found:
-        named = "; ".join(f"{d.name}: {_short(d.run)} -> {_short(d.asked)}" for d in found)
-        raise PlanChanged(
-            f"run {run.name} exists with another plan: {named}",
-            hint="Choose another --run, or leave it out to get a run of its own.",
-        )
-    prices = prices_of(request)
-    with session.database.transaction():
-        plan.update_run(
-            session.database,
-            options=canonical(request.options.stored()),
-            price_input=prices.input,
-            price_cached=prices.cached,
-            price_output=prices.output,
-            price_source=prices.source,
-        )
-        plan.set_policy(
-            session.database, lifecycle.policy(request.options.max_resubmits, request.options.resubmit_filtered)
-        )
-        if request.judge.repeats > run.plan["repeats"]:
-            _grow(session, request)
-
-
-def _grow(session: Session, request: SubmitRequest) -> None:
-    run = session.run
-    grown = {**run.plan, "repeats": request.judge.repeats}
-    plan.update_run(session.database, plan=canonical(grown))
-    plan.add_requests(session.database, planned_requests(session.database, session.judging.benchmark, request.judge))
-    session.event("repeats", f"{run.plan['repeats']} -> {request.judge.repeats}")
-
-
-def _short(value: object) -> str:
-    text = canonical({"": value})[4:-1]
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _continue(session: Session, confirm: Confirm, *, resume: bool) -> Submitted:
@@ -299,5 +275,8 @@ def _summary(session: Session) -> Submitted:
     unsent = {state.value for state in advance.UNSENT}
     sent = sum(1 for row in rows if row["state"] not in unsent)
     if sent < len(rows):
-        session.progress.say(f"{sent} of {len(rows)} request files sent; collect sends the rest")
+        why = waiting_reason(session)
+        session.progress.say(
+            f"{sent} of {len(rows)} request files sent; collect sends the rest" + (f" ({why})" if why else "")
+        )
     return Submitted(session.folder, sent, len(rows), 0 if sent == len(rows) else 3)

@@ -1,0 +1,62 @@
+"""Fills the input of ``compare``: one run as the comparison needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iwb_batch.core.compare_numbers import JudgeIdentity, RunScores, ScoredItem
+from iwb_batch.store import numbers, views
+from iwb_batch.store.database import Database
+
+
+def run_scores(database: Database) -> RunScores:
+    """Scores of one run by item, and what makes its judge the judge it is; ``items`` streams."""
+    run = views.run(database)
+    judge = run.plan["judge"]
+    pairs = run.protocol in ("pairwise", "pointwise")
+    return RunScores(
+        run=run.name,
+        benchmark=run.benchmark,
+        model=run.model_name,
+        judge=JudgeIdentity(
+            models=frozenset(judging_models(database)),
+            reasoning_effort=judge["reasoning_effort"],
+            token_limit=int(judge["max_completion_tokens"]),
+            response_format="json_schema" if judge["structured_output"] else None,
+            prompt_sha256=run.prompt_sha256,
+            strip_rule=str(run.plan["strip_reasoning"]),
+        ),
+        rehearsal=numbers.REHEARSAL_MODEL in views.models(database),
+        items=_pair_items(database) if pairs else _rubric_items(database),
+        scale="share" if pairs else "score",
+    )
+
+
+def judging_models(database: Database) -> list[str]:
+    """Models named by the answers behind the judgements, in alphabetical order."""
+    rows = database.rows(
+        "SELECT DISTINCT r.model FROM verdict v JOIN reading r USING (reading_id) WHERE r.model IS NOT NULL ORDER BY 1"
+    )
+    return [row[0] for row in rows]
+
+
+def _rubric_items(database: Database) -> Iterator[ScoredItem]:
+    rows = database.rows(
+        "SELECT s.item_index, i.sha256, i.cluster, s.variant, s.score"
+        " FROM item_score s JOIN item i USING (item_index) ORDER BY s.item_index"
+    )
+    for row in rows:
+        yield ScoredItem._make(row)
+
+
+def _pair_items(database: Database) -> Iterator[ScoredItem]:
+    """A pair counts only when each of its planned orders has a valid verdict."""
+    rows = database.rows(
+        "SELECT i.item_index, i.sha256, i.cluster, NULL,"
+        " CASE WHEN count(q.request_id) > 0 AND count(j.preferred) = count(q.request_id)"
+        " THEN avg(j.preferred = 'chosen') END"
+        " FROM item i LEFT JOIN request q USING (item_index) LEFT JOIN verdict v USING (request_id)"
+        " LEFT JOIN judgement j USING (reading_id) GROUP BY i.item_index ORDER BY i.item_index"
+    )
+    for row in rows:
+        yield ScoredItem._make(row)

@@ -1,0 +1,69 @@
+"""Downloading the result files of an ended batch: whole on disk and hashed before anything reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from iwb_batch.providers.base import Rejected, Unavailable
+from iwb_batch.store.batches import BatchRow
+from iwb_batch.workflow.folder import WholeFile
+from iwb_batch.workflow.ingest import Download, lines_of
+from iwb_batch.workflow.session import Session, words
+
+
+@dataclass(slots=True)
+class Arrived:
+    """The result files of a batch as far as they came."""
+
+    files: list[Download] = field(default_factory=list)
+    unanswered: str | None = None
+    """Nobody answered for a file: nothing is known about it, so nothing may be decided."""
+    wanting: str | None = None
+    """The provider answered, but a file is not there or shorter than it says."""
+
+    @property
+    def n_lines(self) -> int:
+        """Lines in the files, blank ones left out."""
+        return sum(file.n_lines for file in self.files)
+
+
+def download_both(session: Session, batch: BatchRow) -> Arrived:
+    """Download output and error file of an ended batch, in whatever final state it is."""
+    arrived = Arrived()
+    for kind, file_id in (("output", batch.output_file_id), ("error", batch.error_file_id)):
+        if file_id is not None:
+            _download(session, batch, kind, file_id, arrived)
+    session.boundary("downloaded")
+    return arrived
+
+
+def _download(session: Session, batch: BatchRow, kind: str, file_id: str, arrived: Arrived) -> None:
+    target = session.folder.raw / f"{Path(batch.file_name).stem}-b{batch.batch_id}-{kind}.jsonl"
+    try:
+        expected = _announced_bytes(session, file_id)
+        with WholeFile(target) as whole:
+            with session.call():
+                n_bytes = session.provider.download(file_id, whole)
+            session.boundary("before_archive")
+            sha256 = whole.commit()
+    except Unavailable as error:
+        arrived.unanswered = f"{kind} file {file_id}: {error.message}"
+        return
+    except Rejected as error:
+        arrived.wanting = f"{kind} file {file_id}: {words(error.errors, error.message)}"
+        return
+    session.boundary("archived")
+    if expected is not None and n_bytes != expected:
+        arrived.wanting = f"{kind} file {file_id}: {n_bytes} of {expected} bytes came"
+    n_lines = sum(1 for line in lines_of(target) if line.strip())
+    arrived.files.append(Download(kind, target, file_id, sha256, n_bytes, n_lines))
+
+
+def _announced_bytes(session: Session, file_id: str) -> int | None:
+    """The size the provider gives for a file; None where it knows only the content."""
+    try:
+        with session.call():
+            return session.provider.file(file_id).n_bytes
+    except Rejected:
+        return None

@@ -1,0 +1,36 @@
+"""``--notify COMMAND``: run once, when a run is done."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from iwb_batch.store import batches
+from iwb_batch.workflow.session import Session
+
+NOTIFIED = "notified"
+TIMEOUT_SECONDS = 60.0
+
+
+def notify_once(session: Session, command: str, code: int) -> None:
+    """Run the user's command with IWB_RUN, IWB_RUN_FOLDER and IWB_EXIT_CODE in its environment.
+
+    The event is committed first, so that a command is never run twice; its failure is told and changes nothing.
+    """
+    if batches.has_event(session.database, NOTIFIED):
+        return
+    session.event(NOTIFIED, f"exit code {code}")
+    environment = {
+        **os.environ,
+        "IWB_RUN": session.run.name,
+        "IWB_RUN_FOLDER": str(session.folder.path),
+        "IWB_EXIT_CODE": str(code),
+    }
+    try:
+        # The command is the user's own, given on this very command line.
+        done = subprocess.run(command, shell=True, env=environment, timeout=TIMEOUT_SECONDS, check=False)  # noqa: S602
+    except subprocess.TimeoutExpired:
+        session.progress.warn(f"--notify: the command did not end within {TIMEOUT_SECONDS:.0f} s")
+        return
+    if done.returncode != 0:
+        session.progress.warn(f"--notify: the command ended with {done.returncode}")

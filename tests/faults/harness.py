@@ -1,0 +1,436 @@
+"""A small complete run under faults: built at use-case level, driven to its end, checked against what must hold.
+
+The real SDK talks to the emulator in process; the clock is a number that sleeping advances; every command opens the
+run afresh, as a new process would.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from iwb_batch.emulator.faults import BatchFault, FaultPlan, HttpFault, RequestFault
+from iwb_batch.emulator.judge import Judge
+from iwb_batch.emulator.service import Service
+from iwb_batch.emulator.settings import Settings
+from iwb_batch.emulator.transport import InProcess
+from iwb_batch.errors import IwbError
+from iwb_batch.providers.base import BatchProvider
+from iwb_batch.providers.connection import from_environment
+from iwb_batch.providers.openai_batch import OpenAIBatch
+from iwb_batch.store import database as db
+from iwb_batch.store import views
+from iwb_batch.workflow import collect as collecting
+from iwb_batch.workflow import opening
+from iwb_batch.workflow import submit as submitting
+from iwb_batch.workflow.clock import Clock
+from iwb_batch.workflow.collect import ByHand
+from iwb_batch.workflow.folder import RunFolder
+from iwb_batch.workflow.session import Boundary, Session, no_boundary
+from iwb_batch.workflow.settings import Inputs, JudgeSettings, Options, Waiting
+from iwb_batch.workflow.submit import Submitted, SubmitRequest
+
+KEY = "loopback-only-key"
+RUN = "small"
+START = 1_800_000_000.0
+GRACE = 120.0
+SETTLE = 1_800.0
+DAY = 86_400.0
+QUERIES = ("गाँव की सुबह पर एक छोटी कविता लिखिए।", "写一段关于江南雨季的短文。", "Write a short letter to a night train.")
+ANSWERS = (
+    "धूप उतरी खेत पर,\u2028चिड़िया बोली पेड़ पर।",
+    "雨落在青瓦上，巷子安静得像一口井。",
+    "Dear train, you leave {criteria} behind.",
+)
+
+RESUBMISSIONS = (
+    RequestFault(fault="invalid_json", match="-i0-c1-", times=1),
+    RequestFault(fault="server_error", match="-i1-c2-", times=1),
+    RequestFault(fault="truncated", match="-i2-c3-", times=1),
+    RequestFault(fault="refusal", match="-i2-c4-", times=2),
+)
+"""Faults of four requests, so that even the undisturbed run sends three generations of request files."""
+
+Scores = dict[tuple[int, int, int], int]
+"""Score by (item index, criterion index, repeat)."""
+
+
+class FakeClock(Clock):
+    """A clock that stands still unless somebody sleeps; ``jump`` moves the wall clock alone."""
+
+    def __init__(self, start: float = START) -> None:
+        self.wall = start
+        self.steady = 0.0
+
+    def now(self) -> float:
+        return self.wall
+
+    def monotonic(self) -> float:
+        return self.steady
+
+    def sleep(self, seconds: float) -> None:
+        self.wall += max(seconds, 0.0)
+        self.steady += max(seconds, 0.0)
+
+    def jump(self, seconds: float) -> None:
+        self.wall += seconds
+
+
+@dataclass
+class Heard:
+    """A progress that remembers what was said."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def say(self, message: str) -> None:
+        self.lines.append(message)
+
+    def warn(self, message: str) -> None:
+        self.lines.append(message)
+
+    def count(self, what: str, done: int, total: int) -> None:
+        """Not remembered."""
+
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+
+def write_inputs(folder: Path, n_items: int = 3) -> tuple[Path, Path]:
+    """A dataset file and a responses file of ``n_items`` items with five criteria each."""
+    items, responses = folder / "items.jsonl", folder / "responses.jsonl"
+    bands = {band: f"{band}: what such a text looks like" for band in ("1-2", "3-4", "5-6", "7-8", "9-10")}
+    with items.open("w", encoding="utf-8") as rows, responses.open("w", encoding="utf-8") as answers:
+        for index in range(n_items):
+            checklist = [
+                {"name": f"गुण {number}", "criteria_description": f"Quality {number} of text {index}.", **bands}
+                for number in range(5)
+            ]
+            query = f"{QUERIES[index % 3]} ({index})"
+            row = {"index": index, "query": query, "domain": "Poetry", "language": "Hindi", "checklist": checklist}
+            rows.write(json.dumps(row, ensure_ascii=False) + "\n")
+            answers.write(json.dumps({"index": index, "response": ANSWERS[index % 3]}, ensure_ascii=False) + "\n")
+    return items, responses
+
+
+class World:
+    """One emulated resource, one runs folder, one clock; commands are methods."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        faults: FaultPlan | None = None,
+        settings: Settings | None = None,
+        judge: Judge | None = None,
+        n_items: int = 3,
+        options: Options | None = None,
+    ) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        self.root = root
+        self.runs_dir = root / "runs"
+        self.folder = RunFolder(self.runs_dir / RUN)
+        self.clock = FakeClock()
+        self.heard = Heard()
+        self.errors: list[IwbError] = []
+        self.options = options or Options(max_requests_per_file=8)
+        self.waiting = Waiting(grace=GRACE, settle=SETTLE, timeout=10 * DAY)
+        self.faults = faults if faults is not None else FaultPlan(requests=RESUBMISSIONS)
+        self.service = Service(
+            settings or Settings(key=KEY), judge=judge, faults=self.faults, state=root / "remote", clock=self.clock.now
+        )
+        self.items, self.responses = write_inputs(root, n_items)
+        self.boundary: Boundary = no_boundary
+        self.adapter: BatchProvider = adapter_in_process(self.service)
+
+    def connect(self, _provider: str, _options: Options) -> BatchProvider:
+        return self.adapter
+
+    def request(self, **judge: Any) -> SubmitRequest:
+        return SubmitRequest(
+            inputs=Inputs(benchmark="indic-writing-bench", dataset=(str(self.items),), responses=self.responses),
+            judge=JudgeSettings(**{"judge": "gpt-5.4", **judge}),
+            options=self.options,
+            waiting=self.waiting,
+            runs_dir=self.runs_dir,
+            run=RUN,
+        )
+
+    def submit(self, request: SubmitRequest | None = None, *, yes: bool = True) -> Submitted:
+        """``submit`` with the same inputs each time."""
+        return submitting.submit(
+            request or self.request(),
+            connect=self.connect,
+            confirm=lambda _question: yes,
+            clock=self.clock,
+            progress=self.heard,
+            boundary=self.boundary,
+        )
+
+    def resume(self) -> Submitted:
+        """``submit --run NAME`` without inputs."""
+        inputs = Inputs(benchmark="")
+        return self.submit(replace(self.request(), inputs=inputs))
+
+    @contextmanager
+    def session(self, **waiting: Any) -> Iterator[Session]:
+        with opening.working(
+            self.folder,
+            connect=self.connect,
+            waiting=replace(self.waiting, **waiting),
+            clock=self.clock,
+            progress=self.heard,
+            boundary=self.boundary,
+        ) as session:
+            yield session
+
+    def collect(self, by_hand: ByHand | None = None, *, watch: bool = False, **waiting: Any) -> int:
+        """``collect``, one pass or ``--watch``; the exit code."""
+        with self.session(watch=watch, **waiting) as session:
+            return collecting.collect(session, by_hand or ByHand(), lambda _question: True)
+
+    def cancel(self) -> int:
+        with self.session(wait=0.0) as session:
+            return collecting.cancel(session)
+
+    def finish(self, *, commands: int = 40, pause: float = GRACE) -> int:
+        """The same two commands again and again, as a user would, until the run needs nothing more."""
+        for _ in range(commands):
+            code = self.attempt()
+            if code not in (None, 3):
+                return code or 0
+            self.clock.sleep(pause)
+        raise AssertionError(f"not finished after {commands} rounds: {self.errors[-3:]} {self.heard.lines[-10:]}")
+
+    def attempt(self) -> int | None:
+        """``submit``, then ``collect --watch``: the exit code, None after an error a user would see as one line."""
+        try:
+            self.submit()
+            return self.collect(watch=True)
+        except IwbError as error:
+            self.errors.append(error)
+            return None
+
+    def row(self, sql: str, *parameters: Any) -> tuple[Any, ...] | None:
+        with db.open_read_only(self.folder.database) as database:
+            found = database.row(sql, parameters)
+            return None if found is None else tuple(found)
+
+    def value(self, sql: str, *parameters: Any) -> Any:
+        found = self.row(sql, *parameters)
+        return None if found is None else found[0]
+
+    def rows(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        with db.open_read_only(self.folder.database) as database:
+            return [tuple(row) for row in database.rows(sql, parameters)]
+
+    def scores(self) -> Scores:
+        sql = "SELECT item_index, criterion_index, repeat, score FROM score"
+        return {(row[0], row[1], row[2]): row[3] for row in self.rows(sql)}
+
+    def outcomes(self) -> dict[str, int]:
+        with db.open_read_only(self.folder.database) as database:
+            return views.outcome_counts(database)
+
+    def counts(self) -> dict[str, int]:
+        with db.open_read_only(self.folder.database) as database:
+            return views.status_counts(database)
+
+    def posts(self, path: str) -> int:
+        """POST calls to ``/files`` or ``/batches`` that the emulator saw."""
+        return sum(method == "POST" and where.endswith(path) for method, where, _ in self.service.calls)
+
+    def close(self) -> None:
+        close = getattr(self.adapter, "close", None)
+        if callable(close):
+            close()
+        self.service.close()
+
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def adapter_in_process(service: Service, *, api_version: str = "v1", provider: str = "azure") -> OpenAIBatch:
+    """The real adapter over the real SDK, without sockets and without the SDK's own retries of reads."""
+    base = "http://127.0.0.1:9" + ("/v1" if provider == "openai" else "")
+    return OpenAIBatch(
+        connection_to(base, api_version=api_version, provider=provider), read_retries=0, network=InProcess(service)
+    )
+
+
+def connection_to(base: str, *, api_version: str = "v1", provider: str = "azure") -> Any:
+    names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_KEY")
+    return from_environment(
+        provider=provider,
+        auth="key",
+        api_version=api_version if provider == "azure" else None,
+        entra_scope=None,
+        environ=dict(zip(names, (base, KEY, base, KEY), strict=True)),
+    )
+
+
+def plan(
+    *,
+    http: Sequence[HttpFault] = (),
+    batches: Sequence[BatchFault] = (),
+    requests: Sequence[RequestFault] = RESUBMISSIONS,
+) -> FaultPlan:
+    """A fault plan over the usual request faults."""
+    return FaultPlan(requests=requests, batches=batches, http=http)
+
+
+def undisturbed(root: Path, **world: Any) -> tuple[Scores, World]:
+    """Scores of the run without any fault but its request faults; the closed world, for its figures."""
+    with World(root, **world) as reference:
+        assert reference.finish() == 0
+        assert reference.errors == []
+        check_invariants(reference)
+        return reference.scores(), reference
+
+
+# --- what must hold ----------------------------------------------------------------------------------
+
+
+def check_invariants(world: World, *, paid_once: bool = True) -> None:
+    """Assert everything that holds between any two commands, whatever happened before."""
+    broken = list(violations(world, paid_once=paid_once))
+    assert not broken, "\n".join(broken)
+
+
+def violations(world: World, *, paid_once: bool = True) -> Iterator[str]:
+    """One line for each rule that does not hold."""
+    if not world.folder.database.is_file():
+        if world.service.batches_created:
+            yield f"{len(world.service.batches_created)} batches exist and no run knows of them"
+        return
+    for rule, sql in RULES.items():
+        found = world.rows(sql)
+        if found:
+            yield f"{rule}: {found[:3]}"
+    yield from _files_as_hashed(world)
+    yield from _raw_lines_as_stored(world)
+    yield from _remote_batches(world)
+    if paid_once and world.service.paid_twice():
+        yield f"paid twice: {world.service.paid_twice()}"
+
+
+RULES: Mapping[str, str] = {
+    "the file is sound": "SELECT * FROM pragma_integrity_check WHERE integrity_check <> 'ok'",
+    "foreign keys hold": "SELECT * FROM pragma_foreign_key_check",
+    "each planned request has exactly one status": (
+        "SELECT q.request_id, count(s.request_id) FROM request q LEFT JOIN request_status s USING (request_id)"
+        " GROUP BY 1 HAVING count(s.request_id) <> 1"
+    ),
+    "scored + open + failed = planned": (
+        "SELECT 1 WHERE (SELECT count(*) FROM request) <> (SELECT count(*) FROM request_status"
+        " WHERE status IN ('scored', 'open', 'failed'))"
+    ),
+    "a collected batch has no open attempt": (
+        "SELECT a.custom_id FROM attempt_reading a JOIN batch b USING (request_file_id)"
+        " WHERE b.state = 'collected' AND a.outcome IS NULL"
+    ),
+    "an attempt with an outcome is in a collected or split file": (
+        "SELECT a.custom_id, a.outcome FROM attempt_reading a WHERE a.outcome IS NOT NULL AND NOT EXISTS"
+        " (SELECT 1 FROM batch b WHERE b.request_file_id = a.request_file_id AND (b.state = 'collected'"
+        "  OR (b.state = 'dropped' AND a.outcome = 'not_run' AND a.detail = 'split')))"
+    ),
+    "a request has at most one open attempt": (
+        "SELECT request_id, count(*) FROM attempt_reading WHERE outcome IS NULL GROUP BY 1 HAVING count(*) > 1"
+    ),
+    "a scored request has no open attempt": (
+        "SELECT a.custom_id FROM attempt_reading a JOIN request_status s USING (request_id)"
+        " WHERE s.status = 'scored' AND a.outcome IS NULL"
+    ),
+    "each answer line belongs to an attempt and was read": (
+        "SELECT l.raw_line_id FROM raw_line l LEFT JOIN attempt a USING (custom_id) WHERE l.kind = 'answer' AND"
+        " NOT EXISTS (SELECT 1 FROM reading r WHERE r.raw_line_id = l.raw_line_id AND r.attempt_id = a.attempt_id)"
+    ),
+    "an attempt has at most one answer line": (
+        "SELECT custom_id, count(*) FROM raw_line WHERE kind = 'answer' GROUP BY 1 HAVING count(*) > 1"
+    ),
+    "each judgement belongs to a valid reading, each valid reading has one": (
+        "SELECT coalesce(r.reading_id, j.reading_id) FROM reading r FULL JOIN judgement j USING (reading_id)"
+        " WHERE (r.outcome = 'valid') IS NOT (j.reading_id IS NOT NULL)"
+    ),
+    "a file has at most one live batch": (
+        "SELECT request_file_id FROM batch WHERE state <> 'dropped' GROUP BY 1 HAVING count(*) > 1"
+    ),
+    "a batch with a remote id has been created": (
+        "SELECT batch_id FROM batch WHERE (remote_batch_id IS NOT NULL) <> (submitted_at IS NOT NULL)"
+    ),
+    "what was sent and what is to be sent have files": (
+        "SELECT a.custom_id FROM attempt a LEFT JOIN batch b USING (request_file_id) WHERE b.batch_id IS NULL"
+    ),
+}
+
+
+def _files_as_hashed(world: World) -> Iterator[str]:
+    import hashlib
+
+    for folder, table in ((world.folder.requests, "request_file"), (world.folder.raw, "raw_file")):
+        for name, sha256 in world.rows(f"SELECT name, sha256 FROM {table}"):
+            path = folder / name
+            if not path.is_file():
+                yield f"{table} {name} is missing"
+            elif hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+                yield f"{table} {name} is not what was hashed"
+        for path in folder.glob("*.partial"):
+            yield f"{path.name} was left behind"
+    for name, n_requests in world.rows("SELECT name, n_requests FROM request_file"):
+        lines = (world.folder.requests / name).read_bytes().split(b"\n")[:-1]
+        sent = [json.loads(line)["custom_id"] for line in lines]
+        sql = "SELECT custom_id FROM attempt JOIN request_file USING (request_file_id) WHERE name = ? ORDER BY line"
+        if len(sent) != n_requests or sent != [row[0] for row in world.rows(sql, name)]:
+            yield f"{name} does not hold the attempts planned for it"
+
+
+def _raw_lines_as_stored(world: World) -> Iterator[str]:
+    for raw_file_id, name in world.rows("SELECT raw_file_id, name FROM raw_file"):
+        stored = world.rows("SELECT line, text FROM raw_line WHERE raw_file_id = ? ORDER BY line", raw_file_id)
+        lines = (world.folder.raw / name).read_bytes().split(b"\n")
+        there = [
+            (number, line.removesuffix(b"\r").decode("utf-8", "replace"))
+            for number, line in enumerate(lines, 1)
+            if line.strip()
+        ]
+        if stored != there:
+            yield f"{name}: {len(stored)} lines stored, {len(there)} in the file"
+
+
+def _remote_batches(world: World) -> Iterator[str]:
+    """Each remote batch is known to the run, or is the one whose reply was lost."""
+    known = {row[0] for row in world.rows("SELECT remote_batch_id FROM batch WHERE remote_batch_id IS NOT NULL")}
+    waiting = {
+        row[0]
+        for row in world.rows(
+            "SELECT name FROM batch JOIN request_file USING (request_file_id) WHERE state = 'creating'"
+        )
+    }
+    run_id = world.value("SELECT run_id FROM run")
+    lost: list[str] = []
+    for batch in remote_batches(world):
+        if batch.metadata.get("iwb_run") == run_id and batch.key not in known:
+            lost.append(batch.metadata["iwb_file"])
+    if len(lost) != len(set(lost)) or not set(lost) <= waiting:
+        yield f"remote batches no intent accounts for: {lost}, waiting: {sorted(waiting)}"
+
+
+def remote_batches(world: World) -> list[Any]:
+    """The batches at the emulated resource, oldest first."""
+    return list(world.service._batches._batches.values())
+
+
+def unaccounted(world: World) -> list[str]:
+    """custom_ids that ran at the provider and have no outcome in a finished run, or a good answer and no verdict."""
+    read = dict(world.rows("SELECT custom_id, outcome FROM attempt_reading"))
+    lost = [name for name in world.service.executions if read.get(name) is None]
+    return lost + [name for name in world.service.delivered_good if read.get(name) != "valid"]
+
+
+Step = Callable[[World], object]

@@ -1,0 +1,243 @@
+"""Fail the N-th of something in a small complete run, go on to the end, and check: the body of every sweep."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.faults.harness import Scores, World, check_invariants, plan, unaccounted
+
+from iwb_batch.emulator.faults import HttpFault
+from iwb_batch.workflow import folder as folders
+
+HTTP_FAULTS: dict[str, HttpFault] = {
+    "reply lost after commit": HttpFault(fault="lost_reply"),
+    "reset before commit": HttpFault(fault="reset_before"),
+    "500 html": HttpFault(fault="status", status=500, html=True),
+    "502 html after commit": HttpFault(fault="status", status=502, html=True, commit=True),
+    "429": HttpFault(fault="status", status=429, retry_after=2),
+    "429 for ten minutes": HttpFault(fault="status", status=429, retry_after=600),
+    "malformed JSON with 200": HttpFault(fault="bad_json"),
+    "empty body with 200": HttpFault(fault="empty_body"),
+    "web page with 200": HttpFault(fault="html"),
+    "short download": HttpFault(fault="short_download"),
+    "short without a length": HttpFault(fault="silent_short"),
+    "401": HttpFault(fault="unauthorized"),
+    "409": HttpFault(fault="status", status=409),
+}
+
+
+@dataclass
+class Figures:
+    """What a sweep came to, for its report."""
+
+    runs: int = 0
+    hits: dict[str, int] = field(default_factory=dict)
+
+    def hit(self, kind: str) -> None:
+        self.runs += 1
+        self.hits[kind] = self.hits.get(kind, 0) + 1
+
+
+def verdict(world: World, expected: Scores) -> None:
+    """The run was disturbed; now: same scores, all rules hold, nothing repeated, nothing lost, a further run is idle."""
+    assert world.finish() == 0
+    check_invariants(world)
+    assert world.scores() == expected
+    assert unaccounted(world) == []
+    posts = world.posts("/batches"), world.posts("/files")
+    before = world.rows("SELECT * FROM attempt_log")
+    assert world.finish() == 0
+    assert (world.posts("/batches"), world.posts("/files")) == posts
+    assert world.rows("SELECT * FROM attempt_log") == before
+
+
+def fail_http(root: Path, fault: HttpFault, nth: int, expected: Scores) -> bool:
+    """Break the ``nth`` HTTP call; False when the run makes fewer calls."""
+    faults = plan(http=[replace(fault, nth=(nth,))])
+    with World(root, faults=faults) as world:
+        verdict(world, expected)
+        return faults._counts["call", 0] >= nth
+
+
+# --- file operations ---------------------------------------------------------------------------------
+
+
+class FileFaults:
+    """Counts the file operations of the run folder and lets the ``nth`` fail with ``number`` (an errno)."""
+
+    def __init__(self, root: Path, nth: int, number: int) -> None:
+        self.root = str(root)
+        self.nth = nth
+        self.number = number
+        self.count = 0
+        self.hit: str | None = None
+
+    def step(self, what: str, path: str | os.PathLike[str]) -> None:
+        """Count one operation on a path below the root."""
+        if not os.fspath(path).startswith(self.root):
+            return
+        self.count += 1
+        if self.count == self.nth:
+            self.hit = what
+            raise OSError(self.number, os.strerror(self.number), os.fspath(path))
+
+
+class _Handle:
+    """A file whose writes can fail, as on a full disk."""
+
+    def __init__(self, inner: Any, path: str, faults: FileFaults) -> None:
+        self._inner = inner
+        self._path = path
+        self._faults = faults
+        self._error: OSError | None = None
+
+    def write(self, data: bytes) -> int:
+        self._fail_at("write")
+        written: int = self._inner.write(data)
+        return written
+
+    def flush(self) -> None:
+        self._fail_at("flush")
+        self._inner.flush()
+
+    def close(self) -> None:
+        failed_before = self._error
+        self._inner.close()
+        if failed_before is not None:
+            self._error = None
+            raise failed_before
+        self._faults.step("close", self._path)
+
+    def _fail_at(self, what: str) -> None:
+        """Closing after a failed write fails too: the buffer cannot be written either."""
+        try:
+            self._faults.step(what, self._path)
+        except OSError as error:
+            self._error = error
+            raise
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __enter__(self) -> _Handle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._inner.close()
+
+
+class _Os:
+    """The module ``os`` as the run folder sees it."""
+
+    def __init__(self, faults: FileFaults) -> None:
+        self._faults = faults
+        self._paths: dict[int, str] = {}
+
+    def open(self, path: Any, flags: int, mode: int = 0o777) -> int:
+        self._faults.step("open", path)
+        handle = os.open(path, flags, mode)
+        self._paths[handle] = os.fspath(path)
+        return handle
+
+    def fsync(self, handle: int) -> None:
+        self._faults.step("fsync", self._paths.get(handle, ""))
+        os.fsync(handle)
+
+    def fdopen(self, handle: int, mode: str, **more: Any) -> Any:
+        inner = os.fdopen(handle, mode, **more)
+        return _Handle(inner, self._paths[handle], self._faults) if mode == "wb" else inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+
+@contextmanager
+def failing_files(root: Path, nth: int, number: int) -> Iterator[FileFaults]:
+    """While the block runs, the ``nth`` file operation below ``root`` fails."""
+    faults = FileFaults(root, nth, number)
+
+    def counted(name: str) -> Any:
+        original = getattr(Path, name)
+
+        def operation(self: Path, *args: Any, **more: Any) -> Any:
+            faults.step(name, self)
+            return original(self, *args, **more)
+
+        return operation
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(folders, "os", _Os(faults))
+        for name in ("replace", "rename", "mkdir", "unlink", "open"):
+            patch.setattr(Path, name, counted(name))
+        yield faults
+
+
+FILE_FAULTS = {"no space": errno.ENOSPC, "input/output error": errno.EIO, "read-only": errno.EROFS}
+
+
+def fail_file(root: Path, number: int, nth: int, expected: Scores) -> str | None:
+    """Let the ``nth`` file operation fail; which it was, None when there are fewer."""
+    with World(root) as world:
+        with failing_files(world.runs_dir, nth, number) as faults:
+            world.attempt()
+        verdict(world, expected)
+        return faults.hit
+
+
+# --- SQL ---------------------------------------------------------------------------------------------
+
+
+class SqlFaults:
+    """Counts SQL statements and lets the ``nth`` fail with SQLite's own words."""
+
+    def __init__(self, nth: int, message: str) -> None:
+        self.nth = nth
+        self.message = message
+        self.count = 0
+        self.hit: str | None = None
+
+    def step(self, sql: str) -> None:
+        self.count += 1
+        if self.count == self.nth:
+            self.hit = sql
+            raise sqlite3.OperationalError(self.message)
+
+
+@contextmanager
+def failing_sql(nth: int, message: str) -> Iterator[SqlFaults]:
+    """While the block runs, the ``nth`` statement of any run.db fails."""
+    faults = SqlFaults(nth, message)
+
+    class Connection(sqlite3.Connection):
+        def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+            faults.step(sql)
+            return super().execute(sql, parameters)
+
+        def executemany(self, sql: str, rows: Any, /) -> sqlite3.Cursor:
+            faults.step(sql)
+            return super().executemany(sql, rows)
+
+    connect = sqlite3.connect
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite3, "connect", lambda *args, **more: connect(*args, factory=Connection, **more))
+        yield faults
+
+
+SQL_FAULTS = {"full": "database or disk is full", "locked": "database is locked", "I/O": "disk I/O error"}
+
+
+def fail_sql(root: Path, message: str, nth: int, expected: Scores) -> str | None:
+    """Let the ``nth`` SQL statement fail; its text, None when there are fewer."""
+    with World(root) as world:
+        with failing_sql(nth, message) as faults:
+            world.attempt()
+        verdict(world, expected)
+        return faults.hit
