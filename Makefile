@@ -14,7 +14,7 @@ help: ## show this list
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --upgrade 'pip>=25.1'
-	$(PIP) install --quiet --editable '.[emulator,tokens]'
+	$(PIP) install --quiet --editable '.[browse,emulator,plots,tokens]'
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
@@ -41,6 +41,14 @@ check: lint test ## all of it; the tests also compare generated docs with the co
 .PHONY: docs
 docs: $(VENV)/installed ## write the generated pages and the list of pages in README.md
 	$(BIN)/python docs/generate.py
+
+# FOLDER holds writingbench/, writing_preference_bench/ and official_aggregates/; see tests/data_checks/.
+.PHONY: check-data
+check-data: $(VENV)/installed-dev ## try it on the real data: make check-data DATA=FOLDER
+	@if [ -n "$(DATA)" ] && [ -d "$(DATA)" ]; then \
+	  IWB_CHECK_DATA="$(abspath $(DATA))" $(BIN)/python -m pytest tests/data_checks \
+	    -o python_files='check_*.py' -o python_functions='check_*'; \
+	else echo "no data folder: name one with DATA=FOLDER; nothing was checked"; fi
 
 .PHONY: clean
 clean: ## remove the virtual environment, caches and built files; runs/ stays

@@ -29,7 +29,7 @@ class Benchmark(Protocol):
         """The name on the command line."""
 
     @property
-    def protocol(self) -> Literal["rubric", "pairwise", "pointwise"]:
+    def protocol(self) -> Literal["rubric", "pairwise", "pointwise", "generate"]:
         """``rubric`` judges responses of a model; the others judge the data's own pairs, together or one by one."""
 
     @property
@@ -86,6 +86,10 @@ def get(name: str, protocol: str | None = None) -> Benchmark:
     known = {benchmark.protocol: benchmark, **getattr(module, "OTHER_PROTOCOLS", {})}
     if protocol is None:
         return benchmark
+    if protocol == "generate" and benchmark.protocol == "rubric":
+        from iwb_batch.benchmarks._generation import Generation
+
+        return Generation(benchmark)
     if protocol not in known:
         raise UsageError(
             f"{name} has no protocol '{protocol}'; it has: {', '.join(known)}", hint="leave --protocol out"

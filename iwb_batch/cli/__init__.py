@@ -45,9 +45,9 @@ def cli(context: click.Context, runs_dir: Path, *, verbose: bool) -> None:
 
 
 def _register() -> None:
-    from iwb_batch.cli import auditing, collecting, emulating, publishing, reading, scoring, submitting
+    from iwb_batch.cli import auditing, collecting, emulating, generating, publishing, reading, scoring, submitting
 
-    for module in (submitting, collecting, reading, publishing, scoring, auditing, emulating):
+    for module in (submitting, generating, collecting, reading, publishing, scoring, auditing, emulating):
         for command in module.COMMANDS:
             _name_twins(command)
             cli.add_command(command)

@@ -129,7 +129,29 @@ def _export_lines(folder: RunFolder, form: str, out: Path | None) -> None:
         click.echo(line)
 
 
-EXPORTS = {"bundle": _export_bundle, "csv": _export_lines, "jsonl": _export_lines}
+def _export_parquet(folder: RunFolder, _form: str, out: Path | None) -> None:
+    from iwb_batch.workflow import tabular
+
+    target = out or Path(f"{folder.path.name}.parquet")
+    n = tabular.write_parquet(folder, target)
+    output.data(f"{target}  {n} judgements")
+
+
+def _export_dataset(folder: RunFolder, _form: str, out: Path | None) -> None:
+    from iwb_batch.workflow import tabular
+
+    target = out or Path(f"{folder.path.name}-dataset")
+    counts = tabular.write_dataset(folder, target)
+    output.data(f"{target}  {', '.join(f'{n} {name}' for name, n in counts.items())}")
+
+
+EXPORTS = {
+    "bundle": _export_bundle,
+    "csv": _export_lines,
+    "jsonl": _export_lines,
+    "parquet": _export_parquet,
+    "dataset": _export_dataset,
+}
 """How each format of ``export`` is written: (run folder, format, --out or None)."""
 
 
@@ -143,7 +165,9 @@ EXPORTS = {"bundle": _export_bundle, "csv": _export_lines, "jsonl": _export_line
     show_default=True,
     help="Evidence bundle, or the judgements alone.",
 )
-@click.option("--out", type=PATH, help="File to write. [default: RUN.zip for a bundle, stdout for judgements]")
+@click.option(
+    "--out", type=PATH, help="Where to write. [default: RUN.zip, RUN.parquet or RUN-dataset; stdout for csv, jsonl]"
+)
 @click.option("--verify", type=PATH, metavar="FILE", help="Check a bundle instead; needs no run folder.")
 @json_option
 @click.pass_context

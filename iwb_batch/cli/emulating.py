@@ -56,11 +56,9 @@ def demo(context: click.Context) -> int:
         output.data(f"  {run.folder.database}")
     output.data("Ask it, for example:")
     name = last.folder.path.name
-    output.data(f"  iwb-batch query {name} '{EXAMPLE_QUERY}'")
+    output.data(f"  iwb-batch query {name} '{use_case.EXAMPLE_QUERY}'")
     output.data(f"  iwb-batch show {name} 0")
     return last.code
 
-
-EXAMPLE_QUERY = "select criterion, avg(score) from score group by criterion"
 
 COMMANDS = (emulate, demo)

@@ -51,15 +51,21 @@ def status(context: click.Context, run: str | None, *, as_json: bool) -> int:
     type=PATH,
     help="WritingBench: the original's requirement/ folder, for style, format and length scores.",
 )
+@click.option("--human", type=PATH, help="Labels by people: index, score (and criterion), or row, preferred.")
+@click.option("--html", type=PATH, help="Also write one self-contained page with every item.")
+@click.option("--plots", type=PATH, help="Also draw the numbers into this folder, as PNG and SVG (extra `plots`).")
 @click.pass_context
-def report(context: click.Context, run: str | None, form: Form, requirements: Path | None, *, compat: bool) -> int:
+def report(context: click.Context, /, run: str | None, form: Form, *, compat: bool, **given: Path | None) -> int:
     """Print the numbers of a run, each with how many items it rests on. Exit 0 complete, 3 open, 4 incomplete."""
     from iwb_batch.workflow import opening, reporting
 
+    beside = reporting.Beside(human=given["human"], html=given["html"], plots=given["plots"])
     folder = opening.choose(context.obj.runs_dir, run)
-    text, code = reporting.report(folder, form, compat=compat, requirements=requirements)
-    output.data(text)
-    return code
+    done = reporting.full_report(folder, form, compat=compat, requirements=given["requirements"], beside=beside)
+    for path in done.written:
+        output.message(f"wrote {path}")
+    output.data(done.text)
+    return done.code
 
 
 @click.command()

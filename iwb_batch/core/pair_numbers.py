@@ -101,6 +101,11 @@ class PairReport:
     incomplete: tuple[str, ...]
     notes: tuple[str, ...]
 
+    @property
+    def macro_mean(self) -> float | None:
+        """Mean accuracy over the domain rows."""
+        return domain_mean(self.by["domain"])
+
 
 class _Pairs:
     """The pairs sorted by index, with their clusters and what each came to."""
@@ -217,6 +222,12 @@ def seed_row(languages: Sequence[GroupRow]) -> SeedRow:
     return SeedRow(en, zh, None if en is None or zh is None else plain_mean(en, zh))
 
 
+def domain_mean(domains: Sequence[GroupRow]) -> float | None:
+    """Plain mean over the rows of a breakdown by domain: every domain counts once, whatever its number of pairs."""
+    scores = [row.estimate.score for row in domains if row.estimate.score is not None]
+    return math.fsum(scores) / len(scores) if scores else None
+
+
 def _notes(facts: RunFacts, pairs: _Pairs) -> Iterable[str]:
     yield from facts.notes
     if pairs.rows:
@@ -270,11 +281,16 @@ class RewardReport:
     accuracy: Estimate
     by: Mapping[str, tuple[GroupRow, ...]]
     seed_row: SeedRow
-    without_invalid: Estimate = Estimate()
-    longer_baseline: float | None = None
-    n_longer_equal: int = 0
-    n_equal_texts: int = 0
-    incomplete: tuple[str, ...] = ()
+    without_invalid: Estimate
+    longer_baseline: float | None
+    n_longer_equal: int
+    n_equal_texts: int
+    incomplete: tuple[str, ...]
+
+    @property
+    def macro_mean(self) -> float | None:
+        """Mean accuracy over the domain rows."""
+        return domain_mean(self.by["domain"])
 
 
 def reward_report(

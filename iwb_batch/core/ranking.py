@@ -13,7 +13,7 @@ from iwb_batch.core.compare_numbers import Comparison
 
 
 class RankInterval(NamedTuple):
-    """``rank`` is the place by mean (equal means share the better place), ``best`` .. ``worst`` what the tests leave."""
+    """``rank`` is the place by mean (equal means share it), ``best`` .. ``worst`` are what the tests leave open."""
 
     rank: int
     best: int

@@ -20,7 +20,7 @@ _PREFERENCES = "columns row and preferred"
 class ScoreLabel(NamedTuple):
     """A human score of an item, or of one criterion (its name, or its number from 0 as text)."""
 
-    index: int
+    item_index: int
     criterion: str | None
     score: float
     where: str
@@ -79,7 +79,9 @@ def _score(row: Row, seen: _Seen) -> ScoreLabel:
     value = _number(row.values.get("score"))
     if value is None or not LOWEST <= value <= HIGHEST:
         shown = ascii(row.values.get("score"))[:40]
-        raise InputError.at(row.where, f"score {shown} is not a number from {LOWEST} to {HIGHEST}", hint=f"use {_SCORES}")
+        raise InputError.at(
+            row.where, f"score {shown} is not a number from {LOWEST} to {HIGHEST}", hint=f"use {_SCORES}"
+        )
     seen.once((index, criterion), row)
     return ScoreLabel(index, criterion, value, row.where)
 
@@ -97,7 +99,9 @@ def _index(row: Row, column: str) -> int:
     index = usable_index(row.values.get(column))
     if index is None:
         shown = ascii(row.values.get(column))[:40]
-        raise InputError.at(row.where, f"{column} {shown} is not a whole number from 0 up", hint="write it as in the data")
+        raise InputError.at(
+            row.where, f"{column} {shown} is not a whole number from 0 up", hint="write it as in the data"
+        )
     return index
 
 
@@ -106,7 +110,9 @@ def _criterion(row: Row) -> str | None:
     if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InputError.at(row.where, f"criterion {ascii(value)[:40]} is no name", hint="its name, or its number from 0")
+        raise InputError.at(
+            row.where, f"criterion {ascii(value)[:40]} is no name", hint="its name, or its number from 0"
+        )
     return str(value)
 
 

@@ -36,10 +36,10 @@ def bar(estimate: Estimate, scale: tuple[float, float], zero: float) -> Bar | No
     if estimate.score is None:
         return None
     at, origin = _place(estimate.score, scale), _place(zero, scale)
-    ends = (None, None)
-    if estimate.low is not None and estimate.high is not None:
-        ends = (_place(estimate.low, scale), _place(estimate.high, scale))
-    return Bar(min(at, origin), round(abs(at - origin), 2), *ends)
+    start, length = min(at, origin), round(abs(at - origin), 2)
+    if estimate.low is None or estimate.high is None:
+        return Bar(start, length)
+    return Bar(start, length, _place(estimate.low, scale), _place(estimate.high, scale))
 
 
 SCORES, SHARES = (1.0, 10.0), (0.0, 1.0)

@@ -69,7 +69,9 @@ def can_draw(label: str) -> bool:
     """True when every character has a glyph and the letters will be joined as their script wants it."""
     if any(_needs_shaping(c) for c in label) and not _shapes():
         return False
-    return all(_has_glyph(c) for c in set(label) if not c.isspace() and unicodedata.category(c) not in ("Cf", "Mn", "Me"))
+    return all(
+        _has_glyph(c) for c in set(label) if not c.isspace() and unicodedata.category(c) not in ("Cf", "Mn", "Me")
+    )
 
 
 def _has_glyph(character: str) -> bool:

@@ -36,7 +36,7 @@ def _rows(found: HumanAgreement) -> Iterator[tuple[Cell, ...]]:
 def _caption(found: HumanAgreement) -> str:
     matched = found.n_labels - found.n_unscored - found.n_outside
     parts = [
-        f"{matched} of {found.n_labels} labels compared; {found.n_unscored} without a valid verdict of the judge, "
+        f"{matched} of {found.n_labels} labels compared, {found.n_unscored} without a valid verdict of the judge,",
         f"{found.n_outside} not in this run.",
         *(f"{note[:1].upper()}{note[1:]}." for note in found.notes),
     ]

@@ -81,6 +81,7 @@ def _accuracy_table(report: PairReport) -> Table:
             "Same choice in both orders", f"{n_of(report.n_consistency, report.n_pairs)} pairs", report.consistency
         ),
         share_row("First text preferred", valid, report.first_position_rate),
+        share_row("Mean over domains", _domains(report.by), Estimate(report.macro_mean)),
         share_row("Baseline: longer text", f"{every}, {report.n_longer_equal} equal", Estimate(report.longer_baseline)),
     ]
     return Table(
@@ -90,6 +91,10 @@ def _accuracy_table(report: PairReport) -> Table:
         "The baseline prefers the text with more code points; equal lengths are wrong. Without position bias the first "
         "text is preferred in 50 %.",
     )
+
+
+def _domains(by: Mapping[str, Sequence[GroupRow]]) -> str:
+    return f"{len(by['domain'])} domains"
 
 
 def share_row(name: str, over: str, estimate: Estimate) -> tuple[Cell, ...]:
@@ -145,6 +150,7 @@ def flat(report: PairReport) -> Table:
         flat_row("both_right", "", n, report.n_judged, report.both_right),
         flat_row("consistency", "", n, report.n_consistency, report.consistency),
         flat_row("first_position_rate", "", report.n_verdicts, report.n_valid, report.first_position_rate),
+        flat_row("macro_mean", "", len(report.by["domain"]), len(report.by["domain"]), Estimate(report.macro_mean)),
         flat_row("longer_baseline", "", n, n, Estimate(report.longer_baseline)),
         *flat_groups(report.by),
     ]
@@ -170,6 +176,7 @@ def shape(report: PairReport) -> dict[str, Any]:
             "consistency": report.consistency.score,
             "n_consistency": report.n_consistency,
             "first_position_rate": report.first_position_rate.score,
+            "macro_mean": report.macro_mean,
             "longer_baseline": report.longer_baseline,
             "n_longer_equal": report.n_longer_equal,
             "n_equal_texts": report.n_equal_texts,
@@ -223,6 +230,7 @@ def reward_tables(report: RewardReport) -> tuple[Table, Table]:
     if report.invalid and report.invalid_policy == "count":
         valid = f"{n_of(report.n_pairs - report.invalid, report.n_pairs)} pairs"
         rows.append(share_row("Accuracy without invalid", valid, report.without_invalid))
+    rows.append(share_row("Mean over domains", _domains(report.by), Estimate(report.macro_mean)))
     if report.longer_baseline is not None:
         over = f"{report.n_pairs} pairs, {report.n_longer_equal} equal"
         rows.append(share_row("Baseline: longer text", over, Estimate(report.longer_baseline)))
@@ -250,6 +258,7 @@ def reward_flat(report: RewardReport) -> Table:
     rows = [
         flat_row("accuracy", "", report.n_counted, n_valid, report.accuracy),
         flat_row("accuracy_without_invalid", "", n_valid, n_valid, report.without_invalid),
+        flat_row("macro_mean", "", len(report.by["domain"]), len(report.by["domain"]), Estimate(report.macro_mean)),
         flat_row("longer_baseline", "", n, n, Estimate(report.longer_baseline)),
         *(flat_row("pairs", name, n, number, Estimate()) for name, number in tallies(report).items()),
         *flat_groups(report.by),
@@ -275,6 +284,7 @@ def reward_numbers(report: RewardReport) -> dict[str, Any]:
         "invalid_policy": report.invalid_policy,
         "accuracy": estimate_shape(report.accuracy),
         "accuracy_without_invalid": report.without_invalid.score,
+        "macro_mean": report.macro_mean,
         "longer_baseline": report.longer_baseline,
         "n_longer_equal": report.n_longer_equal,
         "n_equal_texts": report.n_equal_texts,

@@ -73,8 +73,10 @@ def report_plots(report: AnyReport) -> list[Plot]:
 
 
 def _percent(row: GroupRow) -> GroupRow:
-    ends = (None if v is None else v * 100 for v in (row.estimate.score, row.estimate.low, row.estimate.high))
-    return GroupRow(row.label, row.n_items, row.n_complete, Estimate(*ends))
+    score, low, high = (
+        None if v is None else v * 100 for v in (row.estimate.score, row.estimate.low, row.estimate.high)
+    )
+    return GroupRow(row.label, row.n_items, row.n_complete, Estimate(score, low, high))
 
 
 def _breakdowns(
@@ -117,12 +119,12 @@ def draw(plots: Iterable[Plot]) -> Iterator[DrawnFile]:
 
 def _matplotlib() -> Any:
     try:
-        import matplotlib as found
+        import matplotlib as mpl
     except ImportError as error:
         raise UsageError(
             f"--plots needs the package {error.name}", hint="Install it with: pip install 'iwb-batch[plots]'"
         ) from error
-    return found
+    return mpl
 
 
 def _drawable(label: str, numbers: dict[str, int]) -> str:

@@ -136,7 +136,8 @@ INVARIANTS: tuple[Invariant, ...] = (
         " OR a.custom_id NOT LIKE '%-r' || q.repeat || '-a' || a.attempt"
         " OR (q.criterion_index IS NOT NULL AND instr(a.custom_id, '-c' || q.criterion_index || '-') = 0)"
         " OR (q.pair_order IS NOT NULL"
-        "     AND instr(a.custom_id, CASE q.pair_order WHEN 'chosen-first' THEN '-ocf-' ELSE '-orf-' END) = 0)",
+        "     AND instr(a.custom_id, CASE q.pair_order WHEN 'chosen-first' THEN '-ocf-' ELSE '-orf-' END) = 0)"
+        " OR (q.side IS NOT NULL AND instr(a.custom_id, '-s' || substr(q.side, 1, 1) || '-') = 0)",
     ),
     Invariant(
         "custom_ids_unique",
@@ -184,7 +185,9 @@ INVARIANTS: tuple[Invariant, ...] = (
         " AND (SELECT total(n_scored) FROM item_score)"
         "     <> (SELECT count(*) FROM request_status WHERE status = 'scored')"
         " UNION ALL SELECT 'judged' WHERE (SELECT protocol FROM run) = 'pairwise'"
-        " AND (SELECT count(*) FROM preference) <> (SELECT count(*) FROM request_status WHERE status = 'scored')",
+        " AND (SELECT count(*) FROM preference) <> (SELECT count(*) FROM request_status WHERE status = 'scored')"
+        " UNION ALL SELECT 'scored' WHERE (SELECT protocol FROM run) = 'pointwise'"
+        " AND (SELECT count(*) FROM side_score) <> (SELECT count(*) FROM request_status WHERE status = 'scored')",
     ),
     Invariant(
         "nothing_paid_twice",

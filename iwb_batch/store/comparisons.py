@@ -13,7 +13,7 @@ def run_scores(database: Database) -> RunScores:
     """Scores of one run by item, and what makes its judge the judge it is; ``items`` streams."""
     run = views.run(database)
     judge = run.plan["judge"]
-    pairs = run.protocol in ("pairwise", "pointwise")
+    read = {"pairwise": _pair_items, "pointwise": _scored_pairs}.get(run.protocol, _rubric_items)
     return RunScores(
         run=run.name,
         benchmark=run.benchmark,
@@ -27,8 +27,8 @@ def run_scores(database: Database) -> RunScores:
             strip_rule=str(run.plan["strip_reasoning"]),
         ),
         rehearsal=numbers.REHEARSAL_MODEL in views.models(database),
-        items=_pair_items(database) if pairs else _rubric_items(database),
-        scale="share" if pairs else "score",
+        items=read(database),
+        scale="score" if run.protocol == "rubric" else "share",
     )
 
 
@@ -55,6 +55,20 @@ def _pair_items(database: Database) -> Iterator[ScoredItem]:
         "SELECT i.item_index, i.sha256, i.cluster, NULL,"
         " CASE WHEN count(q.request_id) > 0 AND count(j.preferred) = count(q.request_id)"
         " THEN avg(j.preferred = 'chosen') END"
+        " FROM item i LEFT JOIN request q USING (item_index) LEFT JOIN verdict v USING (request_id)"
+        " LEFT JOIN judgement j USING (reading_id) GROUP BY i.item_index ORDER BY i.item_index"
+    )
+    for row in rows:
+        yield ScoredItem._make(row)
+
+
+def _scored_pairs(database: Database) -> Iterator[ScoredItem]:
+    """Texts scored one at a time: a pair is right when the mean of its chosen text is the higher one."""
+    rows = database.rows(
+        "SELECT i.item_index, i.sha256, i.cluster, NULL,"
+        " CASE WHEN count(q.request_id) > 0 AND count(j.score) = count(q.request_id)"
+        " THEN CAST(avg(CASE WHEN q.side = 'chosen' THEN j.score END)"
+        " > avg(CASE WHEN q.side = 'rejected' THEN j.score END) AS REAL) END"
         " FROM item i LEFT JOIN request q USING (item_index) LEFT JOIN verdict v USING (request_id)"
         " LEFT JOIN judgement j USING (reading_id) GROUP BY i.item_index ORDER BY i.item_index"
     )

@@ -33,9 +33,7 @@ def described() -> Mapping[str, Described]:
 def column_words() -> Mapping[str, str]:
     """What the columns of views mean: the remark of the table they come from."""
     tables = described()
-    return {
-        name: words for table in reversed(_VIEW_SOURCES) for name, words in tables[table].columns.items()
-    }
+    return {name: words for table in reversed(_VIEW_SOURCES) for name, words in tables[table].columns.items()}
 
 
 def _walk(script: str) -> Iterator[Described]:

@@ -18,7 +18,9 @@ class LabelledItem(NamedTuple):
 
 def items(database: Database) -> dict[int, LabelledItem]:
     """Every item of the run by index; ``score`` is None unless complete."""
-    rows = database.rows("SELECT s.item_index, i.cluster, i.variant, s.score FROM item_score s JOIN item i USING (item_index)")
+    rows = database.rows(
+        "SELECT s.item_index, i.cluster, i.variant, s.score FROM item_score s JOIN item i USING (item_index)"
+    )
     return {row[0]: LabelledItem(row[1], row[2], row[3]) for row in rows}
 
 

@@ -63,6 +63,9 @@ def run(database: Database) -> Run:
     return Run(**values)
 
 
+EXAMPLE_QUERY = "select criterion, avg(score) from score group by criterion"
+
+
 def status_counts(database: Database) -> dict[str, int]:
     """Requests by status: scored, open, failed."""
     counts = {"scored": 0, "open": 0, "failed": 0}

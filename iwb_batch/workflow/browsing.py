@@ -16,7 +16,7 @@ from iwb_batch.workflow import opening
 from iwb_batch.workflow.folder import RunFolder, explained
 
 if TYPE_CHECKING:
-    from datasette.app import Datasette
+    from datasette.app import Datasette  # type: ignore[import-untyped]
 
 HOST = "127.0.0.1"
 _SETTINGS = {

@@ -33,6 +33,11 @@ CHUNK = 1 << 20
 _FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 _FILE_MODE = 0o100644 << 16
 _UNIX = 3
+_REPORT_SCHEMAS = {
+    "rubric": "report-rubric.schema.json",
+    "pairwise": "report-pairs.schema.json",
+    "pointwise": "report-pointwise.schema.json",
+}
 _WRITE: Literal["w"] = "w"
 """A member of a zip is bytes, whatever its mode."""
 
@@ -46,12 +51,19 @@ def write_bundle(folder: RunFolder, target: Path) -> str:
         copy = RunFolder(Path(temporary))
         with opening.reading(folder) as database:
             evidence.copy_to(database, copy.database)
-        with _whole_zip(target) as archive, opening.reading(copy) as database:
-            members = sorted(_members(folder, copy, database), key=lambda member: member[0])
-            listed = [_add(archive, *member) for member in members]
-            text = to_json(_manifest(copy, database, listed))
-            _add(archive, unpacking.MANIFEST, text.encode("utf-8"), None)
+        _write(folder, copy, target, zipfile.ZIP_DEFLATED)
+        if unpacking.is_dense(target):
+            # Texts that repeat themselves without end: what verification would refuse is stored as it is.
+            _write(folder, copy, target, zipfile.ZIP_STORED)
     return file_sha256(target)
+
+
+def _write(folder: RunFolder, copy: RunFolder, target: Path, kind: int) -> None:
+    with _whole_zip(target, kind) as archive, opening.reading(copy) as database:
+        members = sorted(_members(folder, copy, database), key=lambda member: member[0])
+        listed = [_add(archive, *member) for member in members]
+        text = to_json(_manifest(copy, database, listed))
+        _add(archive, unpacking.MANIFEST, text.encode("utf-8"), None)
 
 
 def _members(folder: RunFolder, copy: RunFolder, database: Database) -> Iterator[tuple[str, Path | bytes, str | None]]:
@@ -70,14 +82,14 @@ def _schemas(run: views.Run) -> list[str]:
     judging = reparse.judging_of(run)
     if judging is not None:
         names += [judging.benchmark.schema, judging.benchmark.request_schema]
-        names.append("report-rubric.schema.json" if run.protocol == "rubric" else "report-pairs.schema.json")
+        names.append(_REPORT_SCHEMAS[run.protocol])
     return names
 
 
 def _add(archive: zipfile.ZipFile, name: str, source: Path | bytes, sha256: str | None) -> dict[str, Any]:
     """Write one member; returns its entry in the manifest."""
     info = zipfile.ZipInfo(name, _FIRST_DATE)
-    info.create_system, info.external_attr, info.compress_type = _UNIX, _FILE_MODE, zipfile.ZIP_DEFLATED
+    info.create_system, info.external_attr, info.compress_type = _UNIX, _FILE_MODE, archive.compression
     digest, n_bytes = hashlib.sha256(), 0
     with archive.open(info, _WRITE, force_zip64=True) as member:
         for chunk in _chunks(source):
@@ -109,14 +121,14 @@ def file_sha256(path: Path) -> str:
 
 
 @contextmanager
-def _whole_zip(target: Path) -> Iterator[zipfile.ZipFile]:
+def _whole_zip(target: Path, kind: int) -> Iterator[zipfile.ZipFile]:
     """A zip that appears under its name only when it is complete."""
     partial = target.with_name(target.name + ".partial")
     try:
         with explained(target.parent):
             handle = os.fdopen(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "w+b")
         with handle:
-            with zipfile.ZipFile(handle, "w", compresslevel=6) as archive:
+            with zipfile.ZipFile(handle, "w", kind, compresslevel=6) as archive:
                 yield archive
             with explained(target.parent):
                 handle.flush()

@@ -13,6 +13,7 @@ from iwb_batch.emulator.judge import Rehearsal
 from iwb_batch.emulator.service import Service
 from iwb_batch.emulator.settings import Settings
 from iwb_batch.errors import UsageError
+from iwb_batch.store import views
 from iwb_batch.workflow import collect, opening, reporting, submit
 from iwb_batch.workflow.clock import Clock
 from iwb_batch.workflow.folder import RunFolder
@@ -29,6 +30,10 @@ FAULTS = {
         {"fault": "server_error", "probability": 0.05, "times": 1},
     ]
 }
+
+
+EXAMPLE_QUERY = views.EXAMPLE_QUERY
+"""What to ask a run first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,16 +119,14 @@ def staging(parent: Path) -> Iterator[RunFolder]:
             shutil.rmtree(folder.path, ignore_errors=True)
 
 
-def adopt_staging(folder: RunFolder, runs_dir: Path, name: str) -> RunFolder:
+def adopt_staging(folder: RunFolder, target: RunFolder) -> None:
     """Rename a staged run into place; RunError when the name was taken meanwhile."""
-    target = RunFolder(runs_dir / name)
     if target.path.exists():
         raise RunError(f"{target.path}: exists already", hint="Run the same command again.")
     with explained(target.path):
         sync_folder(folder.path)
         folder.path.rename(target.path)
-        sync_folder(runs_dir)
-    return target
+        sync_folder(target.path.parent)
 
 
 def find_run(runs_dir: Path, name: str) -> RunFolder:

@@ -37,11 +37,13 @@ def _scores(database: Database, labels: Sequence[ScoreLabel]) -> HumanAgreement:
             f"{odd.where}: labels of items and of single criteria are mixed", hint="Put them into two files."
         )
     items = labelled.items(database)
-    inside = [label for label in labels if label.index in items]
-    codes = _codes(items, sorted({label.index for label in inside}))
-    judged = _criterion_scores(database, inside) if True in single else [items[label.index].score for label in inside]
+    inside = [label for label in labels if label.item_index in items]
+    codes = _codes(items, sorted({label.item_index for label in inside}))
+    judged = (
+        _criterion_scores(database, inside) if True in single else [items[label.item_index].score for label in inside]
+    )
     points = [
-        HumanPoint(label.score, score, codes[label.index])
+        HumanPoint(label.score, score, codes[label.item_index])
         for label, score in zip(inside, judged, strict=True)
         if score is not None
     ]
@@ -56,7 +58,7 @@ def _scores(database: Database, labels: Sequence[ScoreLabel]) -> HumanAgreement:
 
 def _criterion_scores(database: Database, labels: Sequence[ScoreLabel]) -> list[float | None]:
     """The judge's score of each label's criterion. InputError: an item has no such criterion."""
-    wanted = {label.index for label in labels}
+    wanted = {label.item_index for label in labels}
     by_name: dict[tuple[int, str], float | None] = {}
     by_number: dict[tuple[int, str], float | None] = {}
     planned: set[int] = set()
@@ -74,16 +76,17 @@ def _criterion_score(
     by_number: dict[tuple[int, str], float | None],
     planned: set[int],
 ) -> float | None:
-    key = (label.index, label.criterion or "")
+    key = (label.item_index, label.criterion or "")
     if key in by_name:
         return by_name[key]
     if key in by_number:
         return by_number[key]
-    if label.index not in planned:
+    if label.item_index not in planned:
         return None
-    names = ", ".join(name for index, name in by_name if index == label.index)
+    names = ", ".join(name for index, name in by_name if index == label.item_index)
     raise InputError(
-        f"{label.where}: item {label.index} has no criterion {label.criterion!r}", hint=f"Its criteria are: {names}."
+        f"{label.where}: item {label.item_index} has no criterion {label.criterion!r}",
+        hint=f"Its criteria are: {names}.",
     )
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iwb_batch.core.lines import UnreadableLine, parse_noting, split_lines
-from iwb_batch.core.outcome import read_record
 from iwb_batch.store import answers
 from iwb_batch.workflow.session import Session
 
@@ -69,9 +68,7 @@ def _store_line(session: Session, request_file_id: int | None, raw_file_id: int,
     if attempt is None or request_file_id not in (None, attempt.request_file_id):
         answers.add_raw_line(database, raw_file_id, number, custom_id, "unknown", text)
         return 0
-    reading = read_record(
-        record, lambda content: session.judging.read(content, attempt.request, database), surrogates=replaced
-    )
+    reading = session.judging.reading(record, attempt.request, database, surrogates=replaced)
     better = attempt.raw_line_id is not None and attempt.http_status != 200 and reading.http_status == 200
     had_line = attempt.raw_line_id is not None
     if had_line and not better:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from iwb_batch import benchmarks, schemas
 from iwb_batch.benchmarks import Benchmark
 from iwb_batch.core import lifecycle, tokens
+from iwb_batch.core.outcome import read_record
 from iwb_batch.core.render import LineRenderer, custom_id
 from iwb_batch.core.verdict import InvalidVerdict, VerdictReader, preference_judgement, score_judgement
-from iwb_batch.model import Item, Judgement, Request
+from iwb_batch.model import Item, Judgement, Outcome, Reading, Request
 from iwb_batch.store import plan
 from iwb_batch.store.database import Database
 from iwb_batch.store.plan import PlannedAttempt, ToSend
 from iwb_batch.workflow.settings import JudgeSettings, sha256_text
+
+SEED_SAMPLING = {"temperature": 0.7, "top_p": 0.8}
+SEED_TOP_K = 20
+"""Sampling parameters the benchmark suggests for generating responses."""
 
 
 class Judging:
@@ -24,7 +30,11 @@ class Judging:
         self.benchmark = benchmark
         self.settings = settings
         self.renderer = LineRenderer(
-            benchmark.system, benchmark.template, model=settings.judge, extra_body=_extra_body(benchmark, settings)
+            benchmark.system,
+            benchmark.template,
+            model=settings.judge,
+            token_parameter=settings.token_parameter,
+            extra_body=_extra_body(benchmark, settings),
         )
         self.tokens = tokens.PromptTokens(tokens.best_counter(), benchmark.system, benchmark.template)
         self._schema_text = schemas.read_text(benchmark.schema)
@@ -40,6 +50,8 @@ class Judging:
             max_completion_tokens=judge["max_completion_tokens"],
             reasoning_effort=judge["reasoning_effort"],
             structured_output=judge["structured_output"],
+            sampling=judge["sampling"],
+            token_parameter=judge["token_parameter"],
             repeats=stored["repeats"],
             orders=stored["orders"],
             protocol=stored["protocol"],
@@ -63,7 +75,7 @@ class Judging:
         )
         fields = self.benchmark.fields(to_send.item, to_send.answer, to_send.request)
         name = custom_id(run_id, to_send.request, to_send.attempt)
-        changed = None if limit == self.settings.max_completion_tokens else f"max_completion_tokens {limit}"
+        changed = None if limit == self.settings.max_completion_tokens else f"{self.settings.token_parameter} {limit}"
         attempt = PlannedAttempt(
             request_id=to_send.request_id,
             attempt=to_send.attempt,
@@ -78,6 +90,15 @@ class Judging:
     def messages(self, item: Item, answer: str, request: Request) -> list[dict[str, str]]:
         """The messages of a request, as sent."""
         return self.renderer.messages(self.benchmark.fields(item, answer, request))
+
+    def reading(self, record: Mapping[str, Any], request: Request, database: Database, *, surrogates: bool) -> Reading:
+        """What a line that came back means for its request."""
+        if self.benchmark.protocol == "generate":
+            # A generated text is an answer as it is, but only when it is whole; there is no verdict in it.
+            found = read_record(record, lambda _content: Judgement(""), surrogates=surrogates)
+            cut = found.outcome is Outcome.VALID and (found.finish_reason or "").lower() == "length"
+            return replace(found, outcome=Outcome.TRUNCATED if cut else found.outcome, judgement=None)
+        return read_record(record, lambda content: self.read(content, request, database), surrogates=surrogates)
 
     def read(self, content: str, request: Request, database: Database) -> Judgement | InvalidVerdict:
         """Read a judge's answer. The judged texts are only fetched where a verdict was cut out of other text."""
@@ -101,4 +122,8 @@ def _extra_body(benchmark: Benchmark, settings: JudgeSettings) -> dict[str, Any]
         body["reasoning_effort"] = settings.reasoning_effort
     if settings.structured_output:
         body["response_format"] = {"type": "json_schema", "json_schema": schemas.load(benchmark.request_schema)}
+    if settings.sampling == "seed":
+        body |= SEED_SAMPLING
+        if settings.provider == "files":
+            body["top_k"] = SEED_TOP_K  # vLLM and its kin take it; the hosted chat APIs have no such parameter
     return body

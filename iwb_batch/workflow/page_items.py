@@ -59,6 +59,10 @@ def _value(detail: ItemDetail, requests: Sequence[Mapping[str, Any]]) -> tuple[f
         return None, f"{scored} of {planned} scored"
     if detail.item["score"] is not None:
         return detail.item["score"], Number(detail.item["score"]).text()
+    scores = {side: [r["verdict"] for r in requests if r["side"] == side] for side in ("chosen", "rejected")}
+    if scores["chosen"] and scores["rejected"]:
+        chosen, rejected = (sum(scores[side]) / len(scores[side]) for side in ("chosen", "rejected"))
+        return float(chosen > rejected), f"{Number(chosen).text()} against {Number(rejected).text()}"
     right = sum(row["verdict"] == "chosen" for row in requests)
     return right / planned, f"{right} of {planned} right"
 
@@ -82,6 +86,7 @@ def _request(row: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
     verdict = None if valid is None else valid["score"] if valid["score"] is not None else valid["preferred"]
     return {
         "label": _label(row),
+        "side": row["side"],
         "status": row["status"],
         "verdict": verdict,
         "reason": None if valid is None else clipped(valid["reason"]),
@@ -92,7 +97,7 @@ def _request(row: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _label(row: Mapping[str, Any]) -> str:
-    what = row["pair_order"] if row["criterion"] is None else row["criterion"]
+    what = next((row[name] for name in ("pair_order", "side", "criterion") if row[name] is not None), "request")
     return str(what) if row["repeat"] == 1 else f"{what}, repeat {row['repeat']}"
 
 

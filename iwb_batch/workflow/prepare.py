@@ -191,6 +191,8 @@ def _covered(
             "max_completion_tokens": settings.max_completion_tokens,
             "reasoning_effort": settings.reasoning_effort,
             "structured_output": settings.structured_output,
+            "sampling": settings.sampling,
+            "token_parameter": settings.token_parameter,
         },
         "strip_reasoning": inputs.strip_reasoning,
         "empty_responses": inputs.empty_responses,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
+from iwb_batch.errors import UsageError
 from iwb_batch.report import rows as forms
 from iwb_batch.store import views
 from iwb_batch.store.database import Database
@@ -15,6 +16,8 @@ _FORMS = {"table": forms.table, "csv": forms.csv_lines, "json": forms.json_array
 def rows(database: Database, sql: str, form: str) -> Iterator[str]:
     """Lines of the answer. UsageError: the SQL is wrong, changes something, or is more than one statement."""
     columns, found = views.query(database, sql)
+    if not columns:
+        raise UsageError("SQL: the statement gives no columns", hint="One read-only statement, for example a SELECT.")
 
     def values() -> Iterator[tuple[object, ...]]:
         row: sqlite3.Row

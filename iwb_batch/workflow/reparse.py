@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, fields
 
 from iwb_batch import __version__
 from iwb_batch.core.lines import UnreadableLine, parse_noting
-from iwb_batch.core.outcome import read_record
 from iwb_batch.errors import RunError
 from iwb_batch.model import Reading
 from iwb_batch.store import answers, batches, evidence, plan, views
@@ -90,7 +89,7 @@ def _read(database: Database, judging: Judging, answer: StoredAnswer) -> Reading
             hint="It was one when it was stored: run `iwb-batch doctor RUN` to compare run.db with raw/.",
         )
     record, replaced = parsed
-    return read_record(record, lambda content: judging.read(content, answer.request, database), surrogates=replaced)
+    return judging.reading(record, answer.request, database, surrogates=replaced)
 
 
 def reparse(folder: RunFolder, *, clock: Clock, progress: Progress) -> Reparsed:

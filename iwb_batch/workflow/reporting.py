@@ -44,7 +44,13 @@ class Reported:
     written: tuple[Path, ...] = ()
 
 
-def report(
+def report(folder: RunFolder, form: Format) -> tuple[str, int]:
+    """The plain report as text, and its exit code."""
+    done = full_report(folder, form)
+    return done.text, done.code
+
+
+def full_report(
     folder: RunFolder,
     form: Format,
     *,
@@ -52,7 +58,7 @@ def report(
     requirements: Path | None = None,
     beside: Beside | None = None,
 ) -> Reported:
-    """The report of a run.
+    """The report of a run with all that can be asked of it.
 
     ``compat``: the original scorer's table instead. ``requirements``: the original's requirement/ folder.
     UsageError: one of the two for a run it is not for. InputError: a list or a label does not fit the run's items.
@@ -73,9 +79,7 @@ def report(
         return Reported(protocols.render(found, form, agreement=agreement), code, written)
 
 
-def _files(
-    database: Database, found: AnyReport, agreement: HumanAgreement | None, beside: Beside
-) -> Iterator[Path]:
+def _files(database: Database, found: AnyReport, agreement: HumanAgreement | None, beside: Beside) -> Iterator[Path]:
     if beside.html is not None:
         publishing.write(beside.html, publishing.report_page(database, found, agreement))
         yield beside.html
@@ -85,6 +89,10 @@ def _files(
 
 
 def _check_options(run: views.Run, *, compat: bool, requirements: Path | None) -> None:
+    if run.protocol == "generate":
+        raise UsageError(
+            f"{run.name} holds responses, not verdicts", hint="Submit the file that `generate --out` wrote to a judge."
+        )
     if requirements is not None and run.benchmark != WITH_REQUIREMENTS:
         raise UsageError(
             f"--requirements is for {WITH_REQUIREMENTS}; {run.name} is a run of {run.benchmark}", hint="Leave it out."

@@ -44,6 +44,8 @@ class JudgeSettings:
     orders: Literal["both", "chosen-first", "rejected-first", "random"] = "both"
     protocol: str | None = None
     """None: the benchmark's own."""
+    sampling: Literal["seed", "none"] = "none"
+    token_parameter: Literal["max_tokens", "max_completion_tokens"] = "max_completion_tokens"  # noqa: S105 (tokens of text)
 
 
 @dataclass(frozen=True, slots=True)

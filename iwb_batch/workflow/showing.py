@@ -34,10 +34,13 @@ def item(database: Database, index: int, criterion: int | None) -> dict[str, Any
     return {**found, "requests": requests}
 
 
+_LABELS = ("domain", "subdomain", "language", "variant", "tag")
+
+
 def to_text(found: dict[str, Any]) -> str:
     """An item for reading in a terminal; text of data is shown with control characters escaped, line by line."""
-    lines = [f"item {found['item_index']} ({found['item_id']})"]
-    lines += [f"{name}: {found[name]}" for name in ("domain", "subdomain", "language", "variant", "tag") if found[name]]
+    lines = [f"item {found['item_index']} ({visible(found['item_id'])})"]
+    lines += [f"{name}: {visible(found[name])}" for name in _LABELS if found[name]]
     if found["left_out"]:
         lines.append(f"left out: {found['left_out']}")
     lines += ["", "query", *_block(found["query"])]
@@ -58,7 +61,11 @@ _SAID = ("detail", "error_code", "message", "changed")
 
 
 def _request(request: dict[str, Any]) -> list[str]:
-    what = request["criterion"] if request["criterion_index"] is not None else request["pair_order"] or request["side"]
+    what = (
+        request["criterion"]
+        if request["criterion_index"] is not None
+        else request["pair_order"] or request["side"] or "response"
+    )
     number = "" if request["criterion_index"] is None else f"criterion {request['criterion_index']}: "
     lines = [f"{number}{visible(str(what))}, repeat {request['repeat']}: {request['status']}"]
     for attempt in request["attempt_log"]:

@@ -101,26 +101,38 @@ def submit(
     with folders.explained(request.runs_dir):
         request.runs_dir.mkdir(parents=True, exist_ok=True)
     with folders.staging(request.runs_dir) as staged:
-        database = db.create(staged.database)
-        try:
-            prepared = _prepare(database, request, provider.host, clock, progress)
-            name = request.run or folders.derived_name(
-                request.inputs.benchmark, prepared.subset, prepared.model_name, plan_sha256=prepared.plan_sha256
-            )
-            target = RunFolder(request.runs_dir / name)
-            exists = target.database.is_file()
-            if not exists:
-                _announce(prepared, progress)
-                _ask(estimate(database, prepared, request), confirm, progress)
-                plan.update_run(database, name=name)
-                batches.add_event(database, clock.stamp(), "planned", f"{prepared.n_items} items")
-        finally:
-            database.close()
-        if not exists:
+        prepared, target = _stage(staged, request, provider.host, confirm, clock, progress)
+        fresh = not target.database.is_file()
+        if fresh:
             boundary("staged")
-            target = folders.adopt_staging(staged, request.runs_dir, name)
+            folders.adopt_staging(staged, target)
             boundary("run_created")
-    return _work(target, request, prepared, _reuse(provider), confirm, clock, progress, boundary, fresh=not exists)
+    return _work(target, request, prepared, _reuse(provider), confirm, clock, progress, boundary, fresh=fresh)
+
+
+def _stage(
+    staged: RunFolder, request: SubmitRequest, host: str, confirm: Confirm, clock: Clock, progress: Progress
+) -> tuple[Prepared, RunFolder]:
+    """Plan into the staged folder; a plan that makes a new run is shown and asked for."""
+    database = db.create(staged.database)
+    try:
+        prepared = _prepare(database, request, host, clock, progress)
+        target = RunFolder(request.runs_dir / (request.run or _name(request, prepared)))
+        if not target.database.is_file():
+            _announce(prepared, progress)
+            _ask(estimate(database, prepared, request), confirm, progress)
+            plan.update_run(database, name=target.path.name)
+            batches.add_event(database, clock.stamp(), "planned", f"{prepared.n_items} items")
+    finally:
+        database.close()
+    return prepared, target
+
+
+def _name(request: SubmitRequest, prepared: Prepared) -> str:
+    step = "generate" if request.judge.protocol == "generate" else None
+    return folders.derived_name(
+        step, request.inputs.benchmark, prepared.subset, prepared.model_name, plan_sha256=prepared.plan_sha256
+    )
 
 
 def _reuse(provider: BatchProvider) -> Connect:

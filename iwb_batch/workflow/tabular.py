@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -11,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from iwb_batch.errors import RunError
-from iwb_batch.report.display import visible, whole
-from iwb_batch.report.tables import REHEARSAL
+from iwb_batch.report.display import whole
+from iwb_batch.report.formats import to_markdown
+from iwb_batch.report.tables import REHEARSAL, Document, Table, count, n_of
 from iwb_batch.store import exports, numbers, views
 from iwb_batch.store.database import Database
 from iwb_batch.store.exports import ExportTable
@@ -24,7 +24,7 @@ ROWS = 5_000
 
 
 def write_parquet(folder: RunFolder, target: Path) -> int:
-    """Write the judgements as one Parquet file, whole or not at all; returns how many. RunError: there are none to be."""
+    """Write the judgements as one Parquet file, whole or not at all; returns how many. RunError: none."""
     with opening.reading(folder) as database:
         _check(views.run(database))
         with WholeFile(target) as file:
@@ -98,7 +98,9 @@ def _write_table(table: ExportTable, target: WholeFile) -> int:
     with pq.ParquetWriter(_Sink(target), schema, compression="zstd") as writer:
         for rows in _batches(table.rows):
             columns = list(zip(*rows, strict=True))
-            writer.write_table(pa.table([pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)], schema))
+            writer.write_table(
+                pa.table([pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)], schema)
+            )
             n += len(rows)
     return n
 
@@ -116,34 +118,38 @@ def _batches(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]
 
 _ABOUT = {
     "judgements": "one row for each valid verdict, with the labels of its item and the judge's reason",
-    "item_scores": "one row for each item; `score` is empty unless every planned verdict is there",
+    "item_scores": "one row for each item; score is empty unless every planned verdict is there",
     "attempts": "every request sent, with its outcome, tokens and the answer as it came",
 }
+_FAILED = "A request that failed has no row among the judgements; it is in attempts with its outcome, and is no score."
 
 
 def _card(database: Database, counts: dict[str, int]) -> str:
+    """The README that names the tables to ``load_dataset`` and says what they are."""
     run, facts = views.run(database), numbers.facts(database)
-    mark = f"**{REHEARSAL.rstrip(': ')}.**\n\n" if facts.rehearsal else ""
     configs = "".join(
         f"- config_name: {name}\n  data_files:\n  - split: test\n    path: {name}.parquet\n"
         + ("  default: true\n" if name == "judgements" else "")
         for name in counts
     )
-    rows = "".join(f"| `{name}` | {n} | {_ABOUT[name]} |\n" for name, n in counts.items())
-    settings = {
-        "run": run.name,
-        "benchmark": run.benchmark,
-        "model": run.model_name,
-        "judge": run.judge,
-        "models that answered": ", ".join(sorted(facts.models)) or "none",
-        "requests scored": f"{facts.n_scored} of {facts.n_planned}",
-        "prompt sha256": run.prompt_sha256,
-        "data sha256": run.data_sha256,
-        "responses sha256": run.responses_sha256,
-    }
-    told = "".join(f"| {name} | {json.dumps(visible(value), ensure_ascii=False)} |\n" for name, value in settings.items())
-    return (
-        f"---\nconfigs:\n{configs}---\n\n# Judgements of a run of iwb-batch\n\n{mark}"
-        f"| table | rows | what |\n|---|---|---|\n{rows}\n| setting | value |\n|---|---|\n{told}\n"
-        "A request that failed has no row in `judgements`; it is in `attempts` with its outcome, and is no score.\n"
+    settings = (
+        ("run", run.name),
+        ("benchmark", run.benchmark),
+        ("model", run.model_name),
+        ("judge", run.judge),
+        ("models that answered", ", ".join(sorted(facts.models)) or "none"),
+        ("requests scored", n_of(facts.n_scored, facts.n_planned)),
+        ("prompt sha256", run.prompt_sha256),
+        ("data sha256", run.data_sha256),
+        ("responses sha256", run.responses_sha256),
+    )
+    tables = Table(
+        "Tables",
+        ("table", "rows", "what"),
+        tuple((name, count(n), _ABOUT[name]) for name, n in counts.items()),
+        _FAILED,
+    )
+    mark = REHEARSAL if facts.rehearsal else ""
+    return f"---\nconfigs:\n{configs}---\n\n" + to_markdown(
+        Document(f"{mark}judgements of {run.name}", settings, (tables,))
     )

@@ -21,8 +21,8 @@ MANIFEST = "manifest.json"
 MOST_MANIFEST_BYTES = 64 << 20
 LARGEST_RATIO = 500
 """Times a member may grow; requests that share one long prompt come to some 50."""
-SMALL = 1 << 20
-"""Bytes below which the ratio says nothing."""
+SMALL = 16 << 20
+"""Bytes below which the ratio is of no matter."""
 MOST_MEMBERS = 100_000
 CHUNK = 1 << 20
 
@@ -72,7 +72,7 @@ def _checked(path: Path, archive: zipfile.ZipFile, folder: Path) -> dict[str, zi
     if MANIFEST not in members:
         _refuse(path, f"holds no {MANIFEST}")
     total, packed = sum(info.file_size for info in infos), path.stat().st_size
-    if total > SMALL and total > packed * LARGEST_RATIO:
+    if _grows(total, packed):
         _refuse(path, f"unpacks {packed} bytes to {total}")
     free = shutil.disk_usage(folder).free
     if total > free:
@@ -82,16 +82,27 @@ def _checked(path: Path, archive: zipfile.ZipFile, folder: Path) -> dict[str, zi
     return members
 
 
+def _grows(n_bytes: int, packed: int) -> bool:
+    return n_bytes > SMALL and n_bytes > packed * LARGEST_RATIO
+
+
+def is_dense(path: Path) -> bool:
+    """True when a zip packs so well that ``unpack`` takes it for a bomb."""
+    with zipfile.ZipFile(path) as archive:
+        infos = archive.infolist()
+    whole = _grows(sum(info.file_size for info in infos), path.stat().st_size)
+    return whole or any(_grows(info.file_size, info.compress_size) for info in infos)
+
+
 def _fault(info: zipfile.ZipInfo) -> str | None:
     """Why a member is not unpacked, None when it may be."""
     mode = info.external_attr >> 16
-    grows = info.file_size > SMALL and info.file_size > info.compress_size * LARGEST_RATIO
     faults = (
         (_NAME.fullmatch(info.filename) is None, "has a name no bundle has"),
         (stat.S_IFMT(mode) not in (0, stat.S_IFREG), "is not a regular file"),
         (bool(info.flag_bits & 0x1), "is encrypted"),
         (info.compress_type not in _KINDS, "is packed in a way no bundle is"),
-        (grows, f"unpacks {info.compress_size} bytes to {info.file_size}"),
+        (_grows(info.file_size, info.compress_size), f"unpacks {info.compress_size} bytes to {info.file_size}"),
         (info.filename == MANIFEST and info.file_size > MOST_MANIFEST_BYTES, f"has {info.file_size} bytes"),
     )
     return next((words for holds, words in faults if holds), None)

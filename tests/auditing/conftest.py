@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tests.auditing.support import (
     FAULTS,
     PAIRS,
     RUN,
+    TEXTS,
     Cli,
     clear_credentials,
     copied,
@@ -21,7 +23,7 @@ from tests.auditing.support import (
 
 @pytest.fixture(scope="session")
 def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A rubric run with resubmissions, strays and one failed request, and a run of pairs."""
+    """A rubric run with resubmissions, strays and one failed request, and two runs over pairs."""
     folder = tmp_path_factory.mktemp("made")
     runs = folder / "runs"
     with pytest.MonkeyPatch.context() as patch:
@@ -29,6 +31,7 @@ def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with served(patch, faults=FAULTS):
             make_run(runs, RUN, rubric_inputs(folder))
         with served(patch):
+            make_run(runs, TEXTS, [*pair_inputs(folder), "--protocol", "pointwise"])
             make_run(runs, PAIRS, pair_inputs(folder))
     return runs
 

@@ -26,12 +26,19 @@ from iwb_batch.model import Usage
 KEY = "k3y-audit-0815-only"
 RUN = "audited"
 PAIRS = "pairs"
+TEXTS = "texts"
 
 BANDS = ("1-2", "3-4", "5-6", "7-8", "9-10")
 CRITERIA = ("स्पष्टता", "结构", "Tone", "Detail", "Fit")
 QUERIES = ("बारिश पर चार पंक्तियाँ लिखिए", "写一封请假信", "Write a note to a neighbour")
 ANSWERS = ("बूँदें गिरीं, छत गा उठी।", "老师您好，我明天请假一天。", "Dear neighbour, the parcel came to us.")
-REASONS = ('=HYPERLINK("http://example.org")', "कारण: सीधी भाषा", "理由\u2028充分", "@sum\tof lines", "plain\nand clear")
+REASONS = (
+    '=HYPERLINK("http://example.org")',
+    "कारण: सीधी भाषा",
+    "理由\u2028充分",
+    "@sum\tof lines",
+    "plain\nand clear",
+)
 
 FAULTS: Mapping[str, Any] = {
     "requests": [
@@ -58,7 +65,9 @@ class Marker:
         if '"preference"' in prompt:
             value = {"preference": "AB"[number % 2]}
         usage = Usage(prompt_tokens=100, cached_tokens=20, completion_tokens=30, reasoning_tokens=10)
-        return Completion(json.dumps({**value, "reason": reason}, ensure_ascii=False), model="gpt-5.4-2026", usage=usage)
+        return Completion(
+            json.dumps({**value, "reason": reason}, ensure_ascii=False), model="gpt-5.4-2026", usage=usage
+        )
 
 
 @dataclass

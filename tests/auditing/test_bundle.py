@@ -17,11 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from iwb_batch.cli import run as command
+from iwb_batch.workflow import unpacking
+from iwb_batch.workflow.bundle import difference
 from tests.auditing.support import (
     KEY,
     PAIRS,
     REASONS,
     RUN,
+    TEXTS,
     Cli,
     Done,
     flip,
@@ -33,9 +38,6 @@ from tests.auditing.support import (
     values,
     write_zip,
 )
-
-from iwb_batch.cli import run as command
-from iwb_batch.workflow.bundle import difference
 
 
 @pytest.fixture
@@ -117,7 +119,7 @@ def test_no_secret_and_no_local_place_is_inside(bundle: Path, cli: Cli) -> None:
     assert stat.S_IMODE(bundle.stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("name", [RUN, PAIRS])
+@pytest.mark.parametrize("name", [RUN, PAIRS, TEXTS])
 def test_a_bundle_verifies_where_no_run_is(cli: Cli, elsewhere: Cli, tmp_path: Path, name: str) -> None:
     path = tmp_path / "e.zip"
     cli("export", name, "--out", path)
@@ -153,6 +155,18 @@ def test_a_run_whose_files_changed_is_not_exported(cli: Cli, run: Path, tmp_path
     assert (done.code, done.out) == (1, "")
     assert file in done.err
     assert list(tmp_path.glob("e.zip*")) == []
+
+
+def test_what_packs_too_well_to_be_believed_is_stored_and_verifies(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpacking, "SMALL", 1000)
+    monkeypatch.setattr(unpacking, "LARGEST_RATIO", 2)
+    path = tmp_path / "e.zip"
+    assert cli("export", RUN, "--out", path).code == 0
+    with zipfile.ZipFile(path) as archive:
+        assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
+    assert verify(cli, path).code == 0
 
 
 def test_a_bundle_that_cannot_be_written(cli: Cli, tmp_path: Path) -> None:
@@ -249,7 +263,11 @@ CAREFUL: dict[str, tuple[Edit, str, str]] = {
     ),
     "a response": (changed("run.db", sql("UPDATE response SET answer = 'x'")), "responses_as_planned", "response 0"),
     "no run.db": (without("run.db"), "run.db", "holds no run.db"),
-    "a run.db that is none": (changed("run.db", lambda _: b"not SQLite at all" * 300), "run.db opens", "not a readable"),
+    "a run.db that is none": (
+        changed("run.db", lambda _: b"not SQLite at all" * 300),
+        "run.db opens",
+        "not a readable",
+    ),
     "the overall score": (
         changed("manifest.json", manifest("report", "overall", "score", to=9.9)),
         "report",
@@ -364,10 +382,6 @@ def test_an_encrypted_member_is_refused(elsewhere: Cli, bundle: Path, tmp_path: 
     done = elsewhere("export", "--verify", tmp_path / "t.zip")
     assert done.code == 1
     assert "is encrypted" in done.err
-
-
-def bad_manifest(data: bytes) -> Callable[[Path], None]:
-    return lambda path: path.write_bytes(write_zip(path, {"manifest.json": data}).read_bytes()) and None
 
 
 NO_BUNDLES: dict[str, tuple[Callable[[Path], object], str]] = {

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.auditing.support import KEY, Cli, Done, served
 
 from iwb_batch.emulator.judge import Completion, LineError
 from iwb_batch.emulator.service import Service
 from iwb_batch.workflow import doctor as use_case
 from iwb_batch.workflow.settings import Options
+from tests.auditing.support import KEY, Cli, Done, served
 
 
 @pytest.fixture
@@ -42,8 +42,12 @@ def test_everything_is_well(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(monkeypatch, pending_polls=1) as service:
         done = doctor(cli, "--wait", "5")
     assert (done.code, done.broken, done.warned) == (0, {}, {})
-    assert {"endpoint", "credentials", "list of batches", "upload of a file", "download of the file"} <= set(done.checks)
-    assert {"expiry of files", "clock", "deletion of the file", "runs folder", "free space", "SQLite"} <= set(done.checks)
+    assert {"endpoint", "credentials", "list of batches", "upload of a file", "download of the file"} <= set(
+        done.checks
+    )
+    assert {"expiry of files", "clock", "deletion of the file", "runs folder", "free space", "SQLite"} <= set(
+        done.checks
+    )
     assert {"extra emulator", "extra entra", "extra tokens"} <= set(done.checks)
     assert "write-ahead log" in done.checks["run.db can be made"]["message"]
     assert (files_left(service), batches_made(service)) == ([], 0)
@@ -312,9 +316,7 @@ ANSWERS = {"no verdict": ("I would rather not.", "invalid_json"), "another shape
 
 
 @pytest.mark.parametrize(("content", "outcome"), ANSWERS.values(), ids=ANSWERS)
-def test_an_answer_that_is_no_verdict(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, content: str, outcome: str
-) -> None:
+def test_an_answer_that_is_no_verdict(cli: Cli, monkeypatch: pytest.MonkeyPatch, content: str, outcome: str) -> None:
     with served(monkeypatch, judge=Saying(content)):
         done = probe(cli, monkeypatch)
     assert done.broken["answer"].startswith(outcome)

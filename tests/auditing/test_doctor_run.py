@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.auditing.support import PAIRS, RUN, Cli, flip, make_run, rubric_inputs, served, tamper, values
 
 from iwb_batch.cli import run as command
 from iwb_batch.store import database as db
 from iwb_batch.store.checks import INVARIANTS, find
+from tests.auditing.support import PAIRS, RUN, TEXTS, Cli, flip, make_run, rubric_inputs, served, tamper, values
 
 
-@pytest.mark.parametrize("name", [RUN, PAIRS])
+@pytest.mark.parametrize("name", [RUN, PAIRS, TEXTS])
 def test_a_sound_run_passes_without_credentials(cli: Cli, name: str) -> None:
     done = cli("doctor", name, "--json")
     assert (done.code, done.broken, done.warned) == (0, {}, {})
@@ -65,6 +65,25 @@ class Case:
 FIRST_VALID = "(SELECT min(reading_id) FROM judgement)"
 FIRST_ANSWER = "(SELECT min(raw_line_id) FROM raw_line WHERE kind = 'answer')"
 SECOND_ATTEMPT = "(SELECT min(attempt_id) FROM attempt WHERE attempt = 2)"
+BOTH_ATTEMPTS = (
+    "(SELECT attempt_id FROM attempt WHERE request_id ="
+    " (SELECT request_id FROM attempt WHERE attempt = 2 ORDER BY attempt_id LIMIT 1))"
+)
+FALSE_JUDGEMENT = (
+    "INSERT INTO judgement (reading_id, score, reason)"
+    " SELECT min(reading_id), 10, 'good' FROM reading WHERE outcome = 'filtered'"
+)
+READING_WITHOUT_LINE = (
+    "INSERT INTO reading (attempt_id, at, outcome)"
+    f" SELECT attempt_id, at, 'missing' FROM reading WHERE reading_id = {FIRST_VALID}"
+)
+SECOND_VALID_ANSWER = (
+    "INSERT INTO reading (attempt_id, raw_line_id, at, outcome) SELECT attempt_id, raw_line_id, at, 'valid'"
+    " FROM reading WHERE attempt_id = (SELECT a.attempt_id FROM attempt a JOIN attempt b USING (request_id)"
+    "  JOIN attempt_reading r ON r.attempt_id = b.attempt_id"
+    "  WHERE a.attempt = 1 AND b.attempt = 2 AND r.outcome = 'valid' LIMIT 1)"
+)
+
 CASES = {
     "a score": Case(
         (f"UPDATE judgement SET score = score % 10 + 1 WHERE reading_id = {FIRST_VALID}",),
@@ -75,7 +94,9 @@ CASES = {
         (f"UPDATE judgement SET reason = 'better' WHERE reading_id = {FIRST_VALID}",), ("answers_read_again",), "-r1-a"
     ),
     "a token count": Case(
-        (f"UPDATE reading SET completion_tokens = 1 WHERE reading_id = {FIRST_VALID}",), ("answers_read_again",), "usage"
+        (f"UPDATE reading SET completion_tokens = 1 WHERE reading_id = {FIRST_VALID}",),
+        ("answers_read_again",),
+        "usage",
     ),
     "an outcome": Case(
         (
@@ -89,13 +110,7 @@ CASES = {
         (f"DELETE FROM judgement WHERE reading_id = {FIRST_VALID}",),
         ("judgements_of_valid_readings", "item_scores_add_up"),
     ),
-    "a judgement of a failed reading": Case(
-        (
-            "INSERT INTO judgement (reading_id, score, reason)"
-            " SELECT min(reading_id), 10, 'good' FROM reading WHERE outcome = 'filtered'",
-        ),
-        ("judgements_of_valid_readings",),
-    ),
+    "a judgement of a failed reading": Case((FALSE_JUDGEMENT,), ("judgements_of_valid_readings",)),
     "a preference in a rubric run": Case(
         (f"UPDATE judgement SET score = NULL, preferred = 'chosen' WHERE reading_id = {FIRST_VALID}",),
         ("judgements_fit_protocol", "item_scores_add_up"),
@@ -108,10 +123,7 @@ CASES = {
         ("collected_is_closed", "answer_lines_are_read"),
     ),
     "a reading that is not of the answer line": Case(
-        (
-            "INSERT INTO reading (attempt_id, at, outcome)"
-            f" SELECT attempt_id, at, 'missing' FROM reading WHERE reading_id = {FIRST_VALID}",
-        ),
+        (READING_WITHOUT_LINE,),
         ("answer_lines_count",),
     ),
     "a reading moved to another line": Case(
@@ -120,10 +132,8 @@ CASES = {
     ),
     "two open attempts": Case(
         (
-            f"DELETE FROM judgement WHERE reading_id IN (SELECT reading_id FROM reading WHERE attempt_id = {SECOND_ATTEMPT})",
-            f"DELETE FROM reading WHERE attempt_id = {SECOND_ATTEMPT} OR attempt_id IN"
-            f" (SELECT attempt_id FROM attempt WHERE attempt = 1"
-            f"  AND request_id = (SELECT request_id FROM attempt WHERE attempt_id = {SECOND_ATTEMPT}))",
+            f"DELETE FROM reading WHERE attempt_id IN {BOTH_ATTEMPTS}",
+            "DELETE FROM judgement WHERE reading_id NOT IN (SELECT reading_id FROM reading)",
         ),
         ("one_open_attempt", "open_attempt_is_last"),
     ),
@@ -152,17 +162,15 @@ CASES = {
     "a stray line taken away": Case(
         ("DELETE FROM raw_line WHERE kind = 'unreadable'",), ("raw_files_stored", "raw files")
     ),
-    "an item left out": Case(("UPDATE item SET left_out = 'no answer' WHERE item_index = 1",), ("items_accounted_for",)),
-    "a query": Case(
-        ("UPDATE item SET query = query || '!' WHERE item_index = 1",), ("items_as_planned",), "item 1"
+    "an item left out": Case(
+        ("UPDATE item SET left_out = 'no answer' WHERE item_index = 1",), ("items_accounted_for",)
     ),
+    "a query": Case(("UPDATE item SET query = query || '!' WHERE item_index = 1",), ("items_as_planned",), "item 1"),
     "an item's hash": Case(("UPDATE item SET sha256 = 'x' WHERE item_index = 1",), ("items_as_planned",)),
     "a response": Case(
         ("UPDATE response SET answer = answer || '!' WHERE item_index = 2",), ("responses_as_planned",), "response 2"
     ),
-    "the hash of all items": Case(
-        ("UPDATE run SET data_sha256 = 'x'",), ("items_as_planned",), "the rows, as a whole"
-    ),
+    "the hash of all items": Case(("UPDATE run SET data_sha256 = 'x'",), ("items_as_planned",), "the rows, as a whole"),
     "a request file's length": Case(
         ("UPDATE request_file SET n_requests = n_requests + 1 WHERE request_file_id = 1",),
         ("request_files_filled", "request files"),
@@ -177,9 +185,7 @@ CASES = {
         without_triggers=True,
     ),
     "a row of nothing": Case(("DELETE FROM item WHERE item_index = 1",), ("foreign_key_check",), "request row"),
-    "a view": Case(
-        ("DROP VIEW score", "CREATE VIEW score AS SELECT 10 AS score"), ("schema",), "view score"
-    ),
+    "a view": Case(("DROP VIEW score", "CREATE VIEW score AS SELECT 10 AS score"), ("schema",), "view score"),
     "a trigger": Case(
         ("CREATE TRIGGER raise AFTER INSERT ON judgement BEGIN UPDATE judgement SET score = 10; END",),
         ("schema",),
@@ -188,6 +194,7 @@ CASES = {
     "a trigger taken away": Case(("DROP TRIGGER event_kept_update",), ("schema",), "trigger event_kept_update"),
     "a column": Case(("ALTER TABLE judgement ADD COLUMN better INTEGER",), ("schema",), "table judgement"),
 }
+
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_change_of_run_db_is_noticed(cli: Cli, run: Path, case: Case) -> None:
@@ -221,15 +228,7 @@ def test_every_rule_is_shown_to_notice_something() -> None:
 
 
 WARNINGS = {
-    "paid twice": (
-        (
-            "INSERT INTO reading (attempt_id, raw_line_id, at, outcome) SELECT attempt_id, raw_line_id, at, 'valid'"
-            " FROM reading WHERE attempt_id = (SELECT a.attempt_id FROM attempt a JOIN attempt b USING (request_id)"
-            "  JOIN attempt_reading r ON r.attempt_id = b.attempt_id"
-            "  WHERE a.attempt = 1 AND b.attempt = 2 AND r.outcome = 'valid' LIMIT 1)",
-        ),
-        "nothing_paid_twice",
-    ),
+    "paid twice": ((SECOND_VALID_ANSWER,), "nothing_paid_twice"),
     "ambiguous": (("UPDATE batch SET state = 'creating' WHERE batch_id = 1",), "batches_settled"),
 }
 
@@ -367,4 +366,3 @@ def test_items_left_out_are_accounted_for(
     done = cli("doctor", RUN, "--json")
     assert (done.code, done.warned) == (0, {})
     assert done.checks["requests"]["message"].startswith("10 scored")
-

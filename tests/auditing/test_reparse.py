@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.auditing.support import PAIRS, RUN, Cli, tamper, values
 
 from iwb_batch import __version__, schemas
 from iwb_batch.workflow.folder import RunFolder, locked
+from tests.auditing.support import PAIRS, RUN, TEXTS, Cli, tamper, values
 
 FIRST_VALID = "(SELECT min(reading_id) FROM judgement)"
 READINGS = "SELECT * FROM reading ORDER BY reading_id"
@@ -46,7 +46,7 @@ def status_counts(run: Path) -> dict[str, int]:
     return dict(values(run, "SELECT status, count(*) FROM request_status GROUP BY status"))
 
 
-@pytest.mark.parametrize("name", [RUN, PAIRS])
+@pytest.mark.parametrize("name", [RUN, PAIRS, TEXTS])
 def test_the_same_parser_reads_the_same(cli: Cli, name: str) -> None:
     run = cli.runs / name
     before = values(run, READINGS), values(run, JUDGEMENTS)
@@ -123,9 +123,7 @@ def test_any_other_reading_is_added_without_a_verdict_changing(cli: Cli, run: Pa
     assert " 0 read otherwise" in cli("reparse", RUN).out
 
 
-def test_another_schema_is_allowed_recorded_and_told_in_the_report(
-    cli: Cli, run: Path, strict_schema: None
-) -> None:
+def test_another_schema_is_allowed_recorded_and_told_in_the_report(cli: Cli, run: Path, strict_schema: None) -> None:
     high = values(run, "SELECT count(*) FROM score WHERE score > 5")[0][0]
     assert high > 0
     done = cli("reparse", RUN)

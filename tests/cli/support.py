@@ -293,6 +293,15 @@ def check_schema(value: Any, name: str) -> None:
 START = "import sys; from iwb_batch.cli import main; main()"
 
 
+START_SEVERAL = """
+import json, sys
+from iwb_batch.cli import run
+runs, commands, sys.argv = sys.argv[1], json.loads(sys.argv[2]), ["iwb-batch"]
+codes = [run(["--runs-dir", runs, *arguments]) for arguments in commands]
+sys.exit(next((code for code in codes if code), 0))
+"""
+
+
 def environment(**more: str) -> dict[str, str]:
     """The environment of a separate process."""
     return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "default", **more}
@@ -315,6 +324,27 @@ def process(
     done = subprocess.run(
         command(runs, *arguments, python=python),
         stdin=stdin,
+        capture_output=True,
+        env=environment(**more),
+        timeout=60,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout.decode(encoding), done.stderr.decode(encoding))
+
+
+def several(
+    runs: Path,
+    commands: Iterable[Sequence[str | Path]],
+    *,
+    python: Sequence[str] = (),
+    encoding: str = "utf-8",
+    **more: str,
+) -> Done:
+    """Run commands one after the other in one process; the exit code is the first that is not 0."""
+    listed = json.dumps([list(map(str, arguments)) for arguments in commands])
+    done = subprocess.run(
+        [sys.executable, *python, "-c", START_SEVERAL, str(runs), listed],
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         env=environment(**more),
         timeout=60,

@@ -12,7 +12,8 @@ import pytest
 from iwb_batch import benchmarks
 from iwb_batch.core.row import Row as DataRow
 from iwb_batch.inputs.rows import read_rows
-from tests.cli.support import Cli, Emulation, check_schema, jsonl
+from tests.cli import support
+from tests.cli.support import Cli, Emulation, jsonl
 from tests.pairs.support import (
     BENCHMARK,
     PROMPTS_EN,
@@ -57,7 +58,7 @@ def check_known_judges(cli: Cli, emulate: Emulation, tmp_path: Path, files: list
     rows = rows_of(files)
     judged(cli, emulate, always_first(), *files, "--run", "first")
     first = numbers(cli)
-    check_schema(first, "report-pairs.schema.json")
+    support.check_schema(first, "report-pairs.schema.json")
     assert (first["accuracy"]["score"], first["first_position_rate"], first["consistency"]) == (0.5, 1.0, 0.0)
     judged(cli, emulate, knows(rows), *files, "--run", "truth")
     truth = numbers(cli)
@@ -83,7 +84,7 @@ def check_one_text_at_a_time(cli: Cli, emulate: Emulation, tmp_path: Path, chine
     judge = scores_alone(lambda text: min(10, 1 + len(text) // 500))
     judged(cli, emulate, judge, "--dataset", str(file), "--protocol", "pointwise")
     found = numbers(cli)
-    check_schema(found, "report-pointwise.schema.json")
+    support.check_schema(found, "report-pointwise.schema.json")
     assert found["correct"] + found["wrong"] + found["ties"] == len(chinese)
     assert found["accuracy"]["score"] <= found["longer_baseline"]
     say.append(f"length in ten steps: {found['correct']} right, {found['wrong']} wrong, {found['ties']} ties")
@@ -97,7 +98,7 @@ def check_rewards(cli: Cli, tmp_path: Path, chinese: list[Row], data: Path) -> N
     ]
     options = ("--dataset", data / ZH, "--subset", "zh", "--scores", jsonl(tmp_path / "length.jsonl", rewards))
     found = cli("reward-accuracy", *options, "--format", "json").json()
-    check_schema(found, "reward-accuracy.schema.json")
+    support.check_schema(found, "reward-accuracy.schema.json")
     assert found["accuracy"]["score"] == found["longer_baseline"]
     assert found["n_pairs"] == len(chinese)
 

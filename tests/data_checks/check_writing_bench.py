@@ -125,8 +125,8 @@ def check_the_rule_for_every_case(data: Path, say: list[str]) -> None:
             domains = {int(i): (v["domain1"], v["domain2"]) for i, v in case["reference"]["benchmark"].items()}
             row = official_row(model, evaluations, domains=domains, requirements=lists_of(case))
             assert row == pytest.approx(expected), case["case"]
-        reason = refusal(case)
-        say.append(f"{case['case']}: equal{f'; no run can hold it: {reason}' if reason else ''}")
+        refused = refusal(case)
+        say.append(f"{case['case']}: equal{f'; no run can hold it: {refused}' if refused else ''}")
 
 
 def judge_of(lines: list[dict[str, Any]]) -> Scripted:
@@ -139,7 +139,7 @@ def judge_of(lines: list[dict[str, Any]]) -> Scripted:
 
     def content(prompt: str) -> str:
         for (index, name), scores in left.items():
-            if f"@@{index}@@" in prompt and f"{json.dumps(name, ensure_ascii=False)}, " in prompt:
+            if scores and f"@@{index}@@" in prompt and f"{json.dumps(name, ensure_ascii=False)}, " in prompt:
                 return verdict(scores.pop(0))
         return "nothing"
 

@@ -128,6 +128,7 @@ class World:
         judge: Judge | None = None,
         n_items: int = 3,
         options: Options | None = None,
+        adapter: BatchProvider | None = None,
     ) -> None:
         root.mkdir(parents=True, exist_ok=True)
         self.root = root
@@ -144,7 +145,7 @@ class World:
         )
         self.items, self.responses = write_inputs(root, n_items)
         self.boundary: Boundary = no_boundary
-        self.adapter: BatchProvider = adapter_in_process(self.service)
+        self.adapter: BatchProvider = adapter or adapter_in_process(self.service)
 
     def connect(self, _provider: str, _options: Options) -> BatchProvider:
         return self.adapter

@@ -5,17 +5,22 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.faults.harness import Scores, World, check_invariants, plan, unaccounted
 
+from iwb_batch.emulator.app import running
 from iwb_batch.emulator.faults import HttpFault
 from iwb_batch.workflow import folder as folders
+
+if TYPE_CHECKING:
+    from tests.faults.dying import Nursery
 
 HTTP_FAULTS: dict[str, HttpFault] = {
     "reply lost after commit": HttpFault(fault="lost_reply"),
@@ -73,7 +78,8 @@ def fail_http(root: Path, fault: HttpFault, nth: int, expected: Scores) -> bool:
 class FileFaults:
     """Counts the file operations of the run folder and lets the ``nth`` fail with ``number`` (an errno)."""
 
-    def __init__(self, root: Path, nth: int, number: int) -> None:
+    def __init__(self, root: Path, nth: int, number: int, at_hit: Callable[[], None]) -> None:
+        self.at_hit = at_hit
         self.root = str(root)
         self.nth = nth
         self.number = number
@@ -87,6 +93,7 @@ class FileFaults:
         self.count += 1
         if self.count == self.nth:
             self.hit = what
+            self.at_hit()
             raise OSError(self.number, os.strerror(self.number), os.fspath(path))
 
 
@@ -160,9 +167,11 @@ class _Os:
 
 
 @contextmanager
-def failing_files(root: Path, nth: int, number: int) -> Iterator[FileFaults]:
-    """While the block runs, the ``nth`` file operation below ``root`` fails."""
-    faults = FileFaults(root, nth, number)
+def failing_files(
+    root: Path, nth: int, number: int, *, at_hit: Callable[[], None] = lambda: None
+) -> Iterator[FileFaults]:
+    """While the block runs, the ``nth`` file operation below ``root`` fails; ``at_hit`` is called first."""
+    faults = FileFaults(root, nth, number, at_hit)
 
     def counted(name: str) -> Any:
         original = getattr(Path, name)
@@ -198,7 +207,8 @@ def fail_file(root: Path, number: int, nth: int, expected: Scores) -> str | None
 class SqlFaults:
     """Counts SQL statements and lets the ``nth`` fail with SQLite's own words."""
 
-    def __init__(self, nth: int, message: str) -> None:
+    def __init__(self, nth: int, message: str, at_hit: Callable[[], None]) -> None:
+        self.at_hit = at_hit
         self.nth = nth
         self.message = message
         self.count = 0
@@ -208,13 +218,14 @@ class SqlFaults:
         self.count += 1
         if self.count == self.nth:
             self.hit = sql
+            self.at_hit()
             raise sqlite3.OperationalError(self.message)
 
 
 @contextmanager
-def failing_sql(nth: int, message: str) -> Iterator[SqlFaults]:
-    """While the block runs, the ``nth`` statement of any run.db fails."""
-    faults = SqlFaults(nth, message)
+def failing_sql(nth: int, message: str, *, at_hit: Callable[[], None] = lambda: None) -> Iterator[SqlFaults]:
+    """While the block runs, the ``nth`` statement of any run.db fails; ``at_hit`` is called first."""
+    faults = SqlFaults(nth, message, at_hit)
 
     class Connection(sqlite3.Connection):
         def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
@@ -241,3 +252,32 @@ def fail_sql(root: Path, message: str, nth: int, expected: Scores) -> str | None
             world.attempt()
         verdict(world, expected)
         return faults.hit
+
+
+# --- kill -9 -----------------------------------------------------------------------------------------
+
+
+def boundaries(root: Path) -> list[tuple[str, int]]:
+    """(name, n-th passing) of every boundary the undisturbed run passes, in order."""
+    passed: list[tuple[str, int]] = []
+    seen: Counter[str] = Counter()
+
+    def note(name: str) -> None:
+        seen[name] += 1
+        passed.append((name, seen[name]))
+
+    with World(root) as world:
+        world.boundary = note
+        world.attempt()
+    return passed
+
+
+def kill(nursery: Nursery, root: Path, expected: Scores, *, kind: str, nth: int, name: str = "") -> bool:
+    """Let a child process die by SIGKILL, then go on in this one; False when it came to its end first."""
+    with World(root) as world, running(world.service) as url:
+        killed = nursery.order(url=url, root=str(root), now=world.clock.wall, kind=kind, name=name, nth=nth)
+        world.clock.sleep(10)
+        if killed:
+            check_invariants(world)
+        verdict(world, expected)
+        return killed

@@ -97,6 +97,19 @@ def test_both_languages_and_every_breakdown(cli: Cli, tmp_path: Path) -> None:
     assert (chinese_only["n_pairs"], chinese_only["correct"]) == (3, 1)
 
 
+def test_the_mean_over_domains_stands_beside_the_mean_over_pairs(cli: Cli, tmp_path: Path) -> None:
+    rows = [*english(6), english(1)[0], english(1)[0]]
+    file = array(tmp_path / "en.json", rows)
+    scores = jsonl(tmp_path / "rm.jsonl", by_row([(1, 2), (2, 1), (2, 1), (1, 2), (2, 1), (1, 2), (1, 2), (1, 2)]))
+    found = accuracy(cli, "--dataset", file, "--scores", scores)
+    rows_by_domain = {row["label"]: (row["n_items"], row["score"]) for row in found["by"]["domain"]}
+    assert rows_by_domain == {"Fiction": (4, 0.0), "Poetry": (2, 1.0), "Promotional & Communication": (2, 0.5)}
+    assert found["macro_mean"] == 0.5
+    assert found["accuracy"]["score"] == 3 / 8
+    table = cli("reward-accuracy", "--dataset", file, "--scores", scores).out
+    assert re.search(r"^Mean over domains +3 domains +50\.0 ", table, re.MULTILINE)
+
+
 def test_a_folder_of_pairs_is_read_in_the_order_of_its_files(cli: Cli, tmp_path: Path) -> None:
     both_files(tmp_path / "pairs")
     scores = jsonl(tmp_path / "rm.jsonl", by_row([(2, 1)] * 3 + [(1, 2)] * 6))
