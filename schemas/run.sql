@@ -65,7 +65,7 @@ CREATE TABLE item (
 
 -- One model's answers. The text of the file is reasoning || answer.
 CREATE TABLE response (
-  item_index INTEGER PRIMARY KEY REFERENCES item,
+  item_index INTEGER PRIMARY KEY REFERENCES item (item_index),
   reasoning TEXT NOT NULL,                                   -- chain of thought cut off before judging, '' if none
   answer TEXT,                                               -- what the judge sees; NULL when the thoughts never ended
   flags TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(flags)),-- what was noticed while cutting
@@ -76,7 +76,7 @@ CREATE TABLE response (
 -- The smallest thing judged.
 CREATE TABLE request (
   request_id INTEGER PRIMARY KEY,
-  item_index INTEGER NOT NULL REFERENCES item,
+  item_index INTEGER NOT NULL REFERENCES item (item_index),
   criterion_index INTEGER,                                   -- from 0; NULL for pairs
   criterion TEXT,                                            -- criterion name
   pair_order TEXT CHECK (pair_order IN ('chosen-first', 'rejected-first')),
@@ -102,7 +102,7 @@ CREATE TABLE request_file (
 -- A request file at the provider. One row for each intent to create a batch.
 CREATE TABLE batch (
   batch_id INTEGER PRIMARY KEY,
-  request_file_id INTEGER NOT NULL REFERENCES request_file,
+  request_file_id INTEGER NOT NULL REFERENCES request_file (request_file_id),
   state TEXT NOT NULL DEFAULT 'planned'
     CHECK (state IN ('planned', 'uploading', 'uploaded', 'creating', 'submitted', 'ended', 'collected', 'dropped')),
   remote_status TEXT,                                        -- the provider's word, verbatim
@@ -163,10 +163,10 @@ END;
 -- The n-th sending of a request.
 CREATE TABLE attempt (
   attempt_id INTEGER PRIMARY KEY,
-  request_id INTEGER NOT NULL REFERENCES request,
+  request_id INTEGER NOT NULL REFERENCES request (request_id),
   attempt INTEGER NOT NULL CHECK (attempt >= 1),
   custom_id TEXT NOT NULL UNIQUE,                            -- joins answers to attempts; nothing else does
-  request_file_id INTEGER NOT NULL REFERENCES request_file,
+  request_file_id INTEGER NOT NULL REFERENCES request_file (request_file_id),
   line INTEGER NOT NULL,                                     -- 1-based line of the request file
   token_limit INTEGER NOT NULL,                              -- max_completion_tokens of this attempt
   n_tokens INTEGER NOT NULL,                                 -- estimated input tokens
@@ -185,7 +185,7 @@ END;
 -- Files under raw/, exactly as downloaded.
 CREATE TABLE raw_file (
   raw_file_id INTEGER PRIMARY KEY,
-  batch_id INTEGER REFERENCES batch,                         -- NULL: given with collect --from, may answer several batches
+  batch_id INTEGER REFERENCES batch (batch_id),              -- NULL: given with collect --from, may answer several batches
   kind TEXT NOT NULL CHECK (kind IN ('output', 'error', 'given')),
   name TEXT NOT NULL UNIQUE,                                 -- file name in raw/
   remote_file_id TEXT,
@@ -198,7 +198,7 @@ CREATE TABLE raw_file (
 -- Every line that came back, verbatim.
 CREATE TABLE raw_line (
   raw_line_id INTEGER PRIMARY KEY,
-  raw_file_id INTEGER NOT NULL REFERENCES raw_file,
+  raw_file_id INTEGER NOT NULL REFERENCES raw_file (raw_file_id),
   line INTEGER NOT NULL,                                     -- 1-based, split on \n bytes only
   custom_id TEXT,                                            -- NULL when the line could not be read that far
   kind TEXT NOT NULL
@@ -211,8 +211,8 @@ CREATE INDEX raw_line_by_custom_id ON raw_line (custom_id);
 -- What an attempt came to. Never changed; a later reading (reparse, late line) is one more row, and the newest counts.
 CREATE TABLE reading (
   reading_id INTEGER PRIMARY KEY,
-  attempt_id INTEGER NOT NULL REFERENCES attempt,
-  raw_line_id INTEGER REFERENCES raw_line,                   -- NULL: no line came
+  attempt_id INTEGER NOT NULL REFERENCES attempt (attempt_id),
+  raw_line_id INTEGER REFERENCES raw_line (raw_line_id),     -- NULL: no line came
   at TEXT NOT NULL,
   outcome TEXT NOT NULL CHECK (outcome IN ('valid', 'invalid_json', 'invalid_schema', 'empty', 'refused', 'truncated',
     'filtered', 'rejected', 'transient', 'missing', 'expired', 'not_run', 'cancelled', 'account')),
@@ -233,7 +233,7 @@ CREATE INDEX reading_by_attempt ON reading (attempt_id);
 
 -- A validated verdict. Exists exactly for readings with outcome 'valid'.
 CREATE TABLE judgement (
-  reading_id INTEGER PRIMARY KEY REFERENCES reading,
+  reading_id INTEGER PRIMARY KEY REFERENCES reading (reading_id),
   score INTEGER CHECK (score BETWEEN 1 AND 10),
   preferred TEXT CHECK (preferred IN ('chosen', 'rejected')),
   reason TEXT NOT NULL,
@@ -245,7 +245,7 @@ CREATE TABLE event (
   event_id INTEGER PRIMARY KEY,
   at TEXT NOT NULL,
   kind TEXT NOT NULL,
-  batch_id INTEGER REFERENCES batch,
+  batch_id INTEGER REFERENCES batch (batch_id),
   detail TEXT
 ) STRICT;
 CREATE TRIGGER event_kept_update BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;

@@ -72,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code."""
     output.prepare_streams()
+    context: click.Context | None = None
     try:
         with cli.make_context(
             "iwb-batch", list(sys.argv[1:] if arguments is None else arguments), auto_envvar_prefix="IWB_BATCH"
@@ -88,14 +89,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
         output.message(f"  {error.hint or _next_step(error)}")
         return error.exit_code
     except (KeyboardInterrupt, click.Abort, EOFError):
-        _interrupted()
+        _interrupted(_settings(context))
         return 130
     except BrokenPipeError:
         # The reader of stdout went away (head, a pager): nothing is wrong.
         sys.stdout = None
         return 0
     except Exception as error:  # noqa: BLE001 (the one place: an unexpected error is one line for the user)
-        return _unexpected(error)
+        return _unexpected(error, _settings(context))
 
 
 def _next_step(error: IwbError) -> str:
@@ -107,13 +108,18 @@ def _next_step(error: IwbError) -> str:
     return "Mend the cause, then run the same command again; the run is as it was."
 
 
-def _interrupted() -> None:
+def _settings(context: click.Context | None) -> Settings | None:
+    return context.find_object(Settings) if context is not None else None
+
+
+def _interrupted(settings: Settings | None) -> None:
+    run = f" {settings.run}" if settings is not None and settings.run is not None else ""
     output.message("interrupted: everything so far is saved; batches at the provider go on.")
-    output.message("  `iwb-batch collect` goes on from here, `iwb-batch cancel` stops the remote work.")
+    output.message(f"  `iwb-batch collect{run}` goes on from here, `iwb-batch cancel{run}` stops the remote work.")
 
 
-def _unexpected(error: Exception) -> int:
-    if "-v" in sys.argv or "--verbose" in sys.argv:
+def _unexpected(error: Exception, settings: Settings | None) -> int:
+    if settings is not None and settings.verbose:
         logging.getLogger(__name__).error("unexpected error", exc_info=error)
     output.message(f"error: unexpected {type(error).__name__}: {error}")
     output.message("  This is a fault of iwb-batch; the run is as it was. Run again with -v for a traceback to report.")

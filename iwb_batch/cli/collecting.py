@@ -10,9 +10,9 @@ import click
 
 from iwb_batch.cli import output
 from iwb_batch.cli.params import (
-    PATH,
     TEXT,
     Amount,
+    FileLines,
     Lines,
     Whole,
     grace_option,
@@ -50,7 +50,7 @@ class _Outcomes(Lines):
 )
 @grace_option
 @click.option(
-    "--from", "answers", type=PATH, multiple=True, metavar="FILE...", help="Take answers another engine wrote."
+    "--from", "answers", type=FileLines(), multiple=True, metavar="FILE...", help="Take answers another engine wrote."
 )
 @click.option("--close", is_flag=True, help="With --from: give up what is still awaited as missing.")
 @click.option("--notify", type=TEXT, metavar="COMMAND", help="Run this once when the run is done.")
@@ -89,8 +89,10 @@ def collect(context: click.Context, /, arguments: tuple[str, ...], **given: Any)
         answers=answers,
         close=given["close"],
     )
+    folder = opening.choose(context.obj.runs_dir, run)
+    context.obj.run = folder.path.name
     with opening.working(
-        opening.choose(context.obj.runs_dir, run),
+        folder,
         connect=opening.connect_from(os.environ, console, context.call_on_close),
         waiting=waiting,
         clock=Clock(),
@@ -126,6 +128,7 @@ def cancel(context: click.Context, run: str | None, *, yes: bool, delete_remote:
     from iwb_batch.workflow.settings import Waiting
 
     folder = opening.choose(context.obj.runs_dir, run)
+    context.obj.run = folder.path.name
     if not yes:
         if not output.is_interactive():
             raise UsageError("cancel needs --yes when there is no terminal to ask on")

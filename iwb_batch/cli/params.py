@@ -74,6 +74,16 @@ class Amount(ParamType):
         return float(str(value))
 
 
+class FileLines(Lines):
+    """Paths; a repeatable option takes one a line, since a path may hold any other separator."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """A path."""
+        return Path(str(value).strip())
+
+
 PATH = click.Path(path_type=Path)
 TEXT = Lines()
 

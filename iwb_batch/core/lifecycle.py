@@ -155,8 +155,10 @@ def refusal(errors: Iterable[tuple[str | None, str]]) -> Refusal:
             return Refusal.QUEUE_FULL
         if "'pending' state" in text or "still pending" in text:
             return Refusal.FILE_PENDING
-        if word in _FILE_CODES or any(code in text for code in _FILE_CODES) or (
-            "file" in text and ("cannot find" in text or "not found" in text or "no such file" in text)
+        if (
+            word in _FILE_CODES
+            or any(code in text for code in _FILE_CODES)
+            or ("file" in text and ("cannot find" in text or "not found" in text or "no such file" in text))
         ):
             return Refusal.FILE_UNUSABLE
     return Refusal.OTHER
@@ -179,9 +181,7 @@ def limit_named(message: str) -> int | None:
     return int(value * _SCALE[unit]) or None
 
 
-def learned_limit(
-    named: int | None, known: int | None, *, in_flight: int, n_tokens: int, refusals: int
-) -> int | None:
+def learned_limit(named: int | None, known: int | None, *, in_flight: int, n_tokens: int, refusals: int) -> int | None:
     """The enqueued-token limit to assume after the n-th refusal of a file; None while waiting alone may help.
 
     ``named`` is the limit the refusal names, ``known`` the one assumed so far, ``in_flight`` what else of ours is

@@ -9,8 +9,7 @@ def is_over(database: Database) -> bool:
     """True when attempts were planned and each has an outcome."""
     return bool(
         database.value(
-            "SELECT EXISTS (SELECT 1 FROM attempt)"
-            " AND NOT EXISTS (SELECT 1 FROM attempt_reading WHERE outcome IS NULL)"
+            "SELECT EXISTS (SELECT 1 FROM attempt) AND NOT EXISTS (SELECT 1 FROM attempt_reading WHERE outcome IS NULL)"
         )
     )
 

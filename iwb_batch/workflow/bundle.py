@@ -30,6 +30,7 @@ from iwb_batch.workflow.folder import RunFolder, explained, sync_folder
 
 FORMAT = 1
 CHUNK = 1 << 20
+_GET_AGAIN = "Get the bundle again from where it was published, and compare the sha256 of the whole file."
 _FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 _FILE_MODE = 0o100644 << 16
 _UNIX = 3
@@ -170,7 +171,7 @@ def verify(path: Path) -> list[Check]:
         manifest, members = unpacking.unpack(path, folder.path)
         found = [_format(manifest), *_hashes(manifest, members)]
         if not folder.database.is_file():
-            return [*found, Check("run.db", "broken", "the bundle holds no run.db")]
+            return [*found, Check("run.db", "broken", "the bundle holds no run.db", _GET_AGAIN)]
         found += run_checks.run_checks(folder)
         if is_sound(found):
             found += _content(folder, manifest)
@@ -182,7 +183,8 @@ def verify(path: Path) -> list[Check]:
 
 def _format(manifest: Mapping[str, Any]) -> Check:
     if manifest.get("format") != FORMAT:
-        return Check("manifest", "broken", f"format {manifest.get('format')}, this program reads {FORMAT}")
+        what = f"format {manifest.get('format')}, this program reads {FORMAT}"
+        return Check("manifest", "broken", what, "Install the iwb-batch that wrote it.")
     return Check("manifest", "ok", f"format {FORMAT}")
 
 
@@ -197,8 +199,7 @@ def _hashes(manifest: Mapping[str, Any], members: Mapping[str, unpacking.Unpacke
             changed.append(f"{name} has another sha256 than the manifest says")
     changed += [f"{name} is missing" for name in listed if name not in members]
     if changed:
-        step = "Get the bundle again from where it was published, and compare the sha256 of the whole file."
-        yield Check("members", "broken", "; ".join(changed), step, len(changed))
+        yield Check("members", "broken", "; ".join(changed), _GET_AGAIN, len(changed))
     else:
         yield Check("members", "ok", f"{len(listed)} files have the sha256 and size of the manifest", count=0)
 
@@ -217,7 +218,7 @@ def _same(name: str, have: Any, claimed: Any, rule: str) -> Check:
     place = difference(claimed, have)
     if place is None:
         return Check(name, "ok", rule)
-    return Check(name, "broken", f"does not hold: {rule}; first difference at {place}", "The manifest was changed.")
+    return Check(name, "broken", f"does not hold: {rule}; first difference at {place}", _GET_AGAIN)
 
 
 def difference(claimed: Any, have: Any, place: str = "$") -> str | None:

@@ -6,7 +6,7 @@ import csv
 import hashlib
 import io
 import json
-import os
+import platform
 import shutil
 import sqlite3
 import stat
@@ -112,7 +112,7 @@ def test_answers_that_are_only_in_the_log_are_in_the_bundle(cli: Cli, run: Path,
 
 
 def test_no_secret_and_no_local_place_is_inside(bundle: Path, cli: Cli) -> None:
-    words = [KEY, str(cli.runs.parent), str(Path.cwd()), os.uname().nodename]
+    words = [KEY, str(cli.runs.parent), str(Path.cwd()), *[name for name in [platform.node()] if len(name) > 5]]
     for name, data in members(bundle).items():
         for word in words:
             assert word.encode() not in data, (name, word)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.support import KEY, Cli, Desk, Emulation, Inputs, Resource, inputs
 
 from iwb_batch.emulator.app import running
+from tests.cli.support import KEY, Cli, Desk, Emulation, Inputs, Resource, inputs
 
 
 @pytest.fixture(autouse=True)

@@ -212,7 +212,7 @@ class Desk(Service):
         self.resource: Service | None = None
 
     def handle(self, request: HttpRequest) -> HttpReply:
-        return (self.resource or super()).handle(request)
+        return super().handle(request) if self.resource is None else self.resource.handle(request)
 
 
 @dataclass
@@ -332,6 +332,12 @@ def process(
     return Done(done.returncode, done.stdout.decode(encoding), done.stderr.decode(encoding))
 
 
+def in_a_row(runs: Path, commands: Iterable[Sequence[str | Path]], *, python: Sequence[str] = ()) -> list[str]:
+    """Commands one after the other in one process; its exit code is the first that is not 0."""
+    listed = json.dumps([list(map(str, arguments)) for arguments in commands])
+    return [sys.executable, *python, "-c", START_SEVERAL, str(runs), listed]
+
+
 def several(
     runs: Path,
     commands: Iterable[Sequence[str | Path]],
@@ -340,10 +346,9 @@ def several(
     encoding: str = "utf-8",
     **more: str,
 ) -> Done:
-    """Run commands one after the other in one process; the exit code is the first that is not 0."""
-    listed = json.dumps([list(map(str, arguments)) for arguments in commands])
+    """Run commands in a row."""
     done = subprocess.run(
-        [sys.executable, *python, "-c", START_SEVERAL, str(runs), listed],
+        in_a_row(runs, commands, python=python),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env=environment(**more),

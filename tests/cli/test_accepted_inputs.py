@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.cli.support import (
     ANSWERS,
     CRITERIA,
@@ -182,7 +183,8 @@ def folder(path: Path) -> Path:
         (path / name).mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist([item(index)]), path / name / "test-00000-of-00001.parquet")
     configs = "".join(
-        f"- config_name: {name}\n  data_files:\n  - split: test\n    path: {name}/test-*\n" for name in ("hindi", "chinese")
+        f"- config_name: {name}\n  data_files:\n  - split: test\n    path: {name}/test-*\n"
+        for name in ("hindi", "chinese")
     )
     (path / "README.md").write_text(f"---\nlicense: mit\nconfigs:\n{configs}---\n# Data\n", encoding="utf-8")
     return path
@@ -197,9 +199,7 @@ def test_a_folder_with_configs_is_read_by_subset(cli: Cli, two: Inputs, resource
     assert "indic-writing-bench-chinese-" in cli.folder.name
 
 
-def test_a_folder_edited_afterwards_is_read_afresh(
-    cli: Cli, two: Inputs, resource: Resource, tmp_path: Path
-) -> None:
+def test_a_folder_edited_afterwards_is_read_afresh(cli: Cli, two: Inputs, resource: Resource, tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -229,7 +229,9 @@ def test_a_split_that_does_not_exist_lists_those_that_do(
     cli: Cli, two: Inputs, resource: Resource, tmp_path: Path
 ) -> None:
     given = Inputs(folder(tmp_path / "bench"), two.answers)
-    cli.submit(given, "--subset", "hindi", "--split", "dev").refused(2, "no split 'dev'", "it has: test", hint="--split")
+    cli.submit(given, "--subset", "hindi", "--split", "dev").refused(
+        2, "no split 'dev'", "it has: test", hint="--split"
+    )
     nothing_sent(cli, resource)
 
 
@@ -314,8 +316,8 @@ def test_the_original_layout_with_windows_line_ends(cli: Cli, two: Inputs, emula
     text = "".join(json.dumps(original_row(index), ensure_ascii=False) + "\r\n" for index in (1, 2, 3))
     two.data.write_bytes(text.encode())
     jsonl(two.answers, [{"index": index, "response": answer(index)} for index in (3, 1, 2)])
-    options = ["--benchmark", "writing-bench", "--dataset", two.data, "--responses", two.answers, "--wait", "0"]
-    done = cli("submit", *options)
+    options = ("--benchmark", "writing-bench", "--dataset", two.data, "--responses", two.answers)
+    done = cli("submit", *options, "--wait", "0")
     assert done.code == 0, done.err
     assert cli.collect().code == 0
     rows = cli.query("select item_index, domain, subdomain, language, variant, score from item_score order by 1")

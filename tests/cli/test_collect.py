@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.cli.support import (
     Cli,
     Emulation,
@@ -147,9 +148,7 @@ def test_retry_of_an_outcome_that_does_not_exist_lists_them(cli: Cli, one: Input
     cli(*ONE_PASS, "--retry", "broken").refused(2, "no outcome 'broken'", hint="rejected")
 
 
-def test_an_expired_batch_keeps_its_answers_and_sends_only_the_rest(
-    cli: Cli, one: Inputs, emulate: Emulation
-) -> None:
+def test_an_expired_batch_keeps_its_answers_and_sends_only_the_rest(cli: Cli, one: Inputs, emulate: Emulation) -> None:
     fault = {"fault": "expired", "share": 0.6, "times": 1}
     resource = emulate(faults={"batches": [fault]})
     assert cli.submit(one, "--max-resubmits", "0").code == 0
@@ -235,7 +234,10 @@ def test_answers_are_joined_by_key_whatever_their_order(cli: Cli, tmp_path: Path
     resource = emulate(judge=Scripted(own_score), faults={"requests": [first_time]})
     assert cli.submit(inputs(tmp_path / "ten", 10)).code == 0
     assert cli(*ONE_PASS).code == 3
-    assert [row["item_index"] for row in cli.query("select item_index from item_score where score is not null")] == [2, 5]
+    assert [row["item_index"] for row in cli.query("select item_index from item_score where score is not null")] == [
+        2,
+        5,
+    ]
     assert cli.collect().code == 0
     rows = cli.query("select item_index, score from item_score order by item_index")
     assert [(row["item_index"], row["score"]) for row in rows] == [(index, index + 1.0) for index in range(10)]
@@ -334,9 +336,7 @@ def test_a_batch_cancelled_by_somebody_else_stops_the_run(cli: Cli, one: Inputs,
 
 
 @pytest.mark.parametrize("command", ["collect", "status", "report", "cancel --yes", "show 0", "query", "submit"])
-def test_a_damaged_run_file_is_told_and_left_alone(
-    cli: Cli, two: Inputs, resource: Resource, command: str
-) -> None:
+def test_a_damaged_run_file_is_told_and_left_alone(cli: Cli, two: Inputs, resource: Resource, command: str) -> None:
     assert cli.submit(two, "--run", "mine").code == 0
     database = cli.folder / "run.db"
     for extra in cli.folder.glob("run.db-*"):

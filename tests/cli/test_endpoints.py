@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 
 import pytest
-from tests.cli.support import KEY, Cli, Emulation, Inputs, Resource, nothing_sent, stored
 
 from iwb_batch.core import lifecycle
+from tests.cli.support import KEY, Cli, Emulation, Inputs, Resource, nothing_sent, stored
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.cli.support import Cli, Emulation, Inputs, Resource, jsonl, nothing_sent, responses
 
 WRONG_VALUES = {

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+
 from tests.cli.support import (
     KEY,
     Cli,
@@ -26,6 +27,7 @@ from tests.cli.support import (
     command,
     criterion,
     environment,
+    in_a_row,
     item,
     jsonl,
     process,
@@ -48,7 +50,9 @@ def test_a_second_process_is_told_who_works_on_the_run(cli: Cli, two: Inputs, em
     with background(cli.runs, *WATCH, "30") as first:
         first.wait_for("in_progress")
         for arguments in (["collect", "--wait", "0"], ["cancel", "--yes"]):
-            cli(*arguments).refused(1, f"mine: process {first.process.pid} works on this run", hint="Wait until it ends")
+            cli(*arguments).refused(
+                1, f"mine: process {first.process.pid} works on this run", hint="Wait until it ends"
+            )
         cli.submit(two, "--run", "mine").refused(1, f"process {first.process.pid} works on this run", hint="Wait")
         assert cli("status", "--json").json()["state"] == "running"
         assert cli("report").code == 3
@@ -60,7 +64,7 @@ def test_a_second_process_is_told_who_works_on_the_run(cli: Cli, two: Inputs, em
 
 def test_ctrl_c_while_waiting_ends_the_wait_and_leaves_the_batch(cli: Cli, two: Inputs, emulate: Emulation) -> None:
     resource = emulate(polls_per_stage=1)
-    assert cli.submit(two).code == 0
+    assert cli.submit(two, "--run", "mine").code == 0
     with background(cli.runs, *WATCH, "30") as watching:
         watching.wait_for("in_progress")
         began = time.monotonic()
@@ -69,8 +73,8 @@ def test_ctrl_c_while_waiting_ends_the_wait_and_leaves_the_batch(cli: Cli, two: 
     assert time.monotonic() - began < 10
     assert done.code == 130
     assert "interrupted: everything so far is saved" in done.err
-    assert "`iwb-batch collect` goes on from here" in done.err
-    assert "`iwb-batch cancel` stops the remote work" in done.err
+    assert "`iwb-batch collect mine` goes on from here" in done.err
+    assert "`iwb-batch cancel mine` stops the remote work" in done.err
     assert "Traceback" not in done.err
     assert not any(path.endswith("/cancel") for path in resource.posts)
     assert cli.collect().code == 0
@@ -78,15 +82,16 @@ def test_ctrl_c_while_waiting_ends_the_wait_and_leaves_the_batch(cli: Cli, two: 
 
 
 HELD = {
-    "upload": ("POST .*/files$", "submit"),
-    "create": ("POST .*/batches$", "submit"),
-    "poll": ("GET .*/batches/", "collect"),
-    "download": ("GET .*/content$", "collect"),
+    "upload": ("POST .*/files$", "submit", 1),
+    "upload, twice": ("POST .*/files$", "submit", 2),
+    "create": ("POST .*/batches$", "submit", 1),
+    "poll": ("GET .*/batches/", "collect", 1),
+    "download": ("GET .*/content$", "collect", 1),
+    "download, twice": ("GET .*/content$", "collect", 2),
 }
 
 
-@pytest.mark.parametrize(("hold", "name"), HELD.values(), ids=HELD.keys())
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize(("hold", "name", "times"), HELD.values(), ids=HELD.keys())
 def test_ctrl_c_during_a_call_ends_soon_and_loses_nothing(
     cli: Cli, two: Inputs, emulate: Emulation, hold: str, name: str, times: int
 ) -> None:
@@ -116,9 +121,7 @@ def test_ctrl_c_during_a_call_ends_soon_and_loses_nothing(
 
 
 def test_a_run_without_a_terminal_is_the_same(cli: Cli, two: Inputs, resource: Resource) -> None:
-    done = process(cli.runs, *submit(two))
-    assert done.code == 0, done.err
-    done = process(cli.runs, *WATCH, "0.05")
+    done = several(cli.runs, (submit(two), [*WATCH, "0.05"]))
     assert done.code == 0, done.err
     assert "10 of 10 requests judged" in done.err
     assert "%|" not in done.err
@@ -127,16 +130,16 @@ def test_a_run_without_a_terminal_is_the_same(cli: Cli, two: Inputs, resource: R
 
 @pytest.mark.parametrize("closed", ["<&-", "<&- >/dev/null", "<&- 2>/dev/null"])
 def test_closed_streams_stop_nothing(cli: Cli, two: Inputs, resource: Resource, closed: str) -> None:
-    for arguments in (submit(two), [*WATCH, "0.05"], ["status"], ["report"]):
-        done = subprocess.run(
-            ["sh", "-c", f'exec "$@" {closed}', "sh", *command(cli.runs, *arguments)],
-            env=environment(),
-            capture_output=True,
-            start_new_session=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr.decode()
+    commands = (submit(two), [*WATCH, "0.05"], ["status"], ["report"])
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *in_a_row(cli.runs, commands)],
+        env=environment(),
+        capture_output=True,
+        start_new_session=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
     assert cli("status", "--json").json()["scored"] == 10
 
 
@@ -159,7 +162,8 @@ def hostile_run(cli: Cli, folder: Path, emulate: Emulation) -> None:
     emulate(judge=Scripted(lambda _: verdict(6, "अच्छा 🙂 很好")))
     rows = [item(index, domain="数学", checklist=[criterion(f"标准 🙂 {n}") for n in range(5)]) for index in range(2)]
     given = Inputs(
-        jsonl(folder / "items.jsonl", rows), jsonl(folder / "m.jsonl", [{"index": i, "response": "好 🙂"} for i in (0, 1)])
+        jsonl(folder / "items.jsonl", rows),
+        jsonl(folder / "m.jsonl", [{"index": i, "response": "好 🙂"} for i in (0, 1)]),
     )
     assert cli.submit(given, "--model-name", "模型 🙂", "--run", "mine").code == 0
     assert cli.collect().code == 0
@@ -172,7 +176,12 @@ def test_a_console_that_cannot_show_the_text_stops_nothing(
 ) -> None:
     hostile_run(cli, tmp_path, emulate)
     reading = (
-        *(["report"], ["report", "--format", "json"], ["report", "--format", "csv"], ["report", "--format", "markdown"]),
+        *(
+            ["report"],
+            ["report", "--format", "json"],
+            ["report", "--format", "csv"],
+            ["report", "--format", "markdown"],
+        ),
         *(["status"], ["status", "--json"], ["show", "0"], ["show", "0", "--json"], ["runs"]),
         *(["query", "select * from score"], ["query", "select * from score", "--format", "jsonl"], ["collect"]),
     )
@@ -185,9 +194,7 @@ def test_a_console_that_cannot_show_the_text_stops_nothing(
     assert "标准 🙂 0" in next((cli.folder / "requests").iterdir()).read_text(encoding="utf-8")
 
 
-def test_the_c_locale_changes_nothing_and_no_encoding_is_left_to_it(
-    cli: Cli, two: Inputs, resource: Resource
-) -> None:
+def test_the_c_locale_changes_nothing_and_no_encoding_is_left_to_it(cli: Cli, two: Inputs, resource: Resource) -> None:
     python = ("-X", "warn_default_encoding", "-X", "utf8=0", "-W", "error::EncodingWarning")
     settings = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
     reading = (["report", "--format", "json"], ["show", "0"], ["status"], ["runs"], ["query", "select * from score"])
@@ -210,8 +217,11 @@ def everything(folder: Path, *texts: str) -> bytes:
     return b"\n".join([*files, *(text.encode() for text in texts)])
 
 
-@pytest.mark.parametrize("options", [[], ["--api-version", "2025-04-01-preview"]], ids=["v1", "dated"])
-@pytest.mark.parametrize("outcome", ["accepted", "refused"])
+@pytest.mark.parametrize(
+    ("options", "outcome"),
+    [([], "accepted"), ([], "refused"), (["--api-version", "2025-04-01-preview"], "accepted")],
+    ids=["v1", "v1 refused", "dated"],
+)
 def test_the_key_appears_nowhere_whatever_the_log_level(
     cli: Cli,
     two: Inputs,
@@ -238,7 +248,14 @@ def test_a_short_key_is_not_shown_in_part_either(cli: Cli, two: Inputs, resource
 
 
 def local_words(folder: Path) -> Iterable[str]:
-    yield from (str(folder), folder.name, getpass.getuser() + "@", socket.gethostname(), str(Path.home()), "zoe-the-user")
+    yield from (
+        str(folder),
+        folder.name,
+        getpass.getuser() + "@",
+        socket.gethostname(),
+        str(Path.home()),
+        "zoe-the-user",
+    )
 
 
 def test_nothing_local_is_written_into_a_run(cli: Cli, tmp_path: Path, resource: Resource) -> None:

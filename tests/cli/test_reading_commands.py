@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from tests.cli.support import (
     CRITERIA,
     Cli,
@@ -165,9 +166,7 @@ WRITES = {
 
 
 @pytest.mark.parametrize("sql", WRITES.values(), ids=WRITES.keys())
-def test_sql_that_writes_is_refused(
-    judged: Cli, sql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sql_that_writes_is_refused(judged: Cli, sql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
@@ -202,7 +201,9 @@ def test_show_tells_everything_about_an_item(judged: Cli) -> None:
     assert [request["criterion"] for request in found["requests"]] == list(CRITERIA)
     assert found["requests"][0]["attempt_log"][0]["score"] == 2
     assert found["requests"][0]["messages"][1]["content"].count("Dear Mr Rao") == 1
-    assert [request["criterion_index"] for request in judged("show", "1", "--json", "--criterion", "3").json()["requests"]] == [3]
+    assert [
+        request["criterion_index"] for request in judged("show", "1", "--json", "--criterion", "3").json()["requests"]
+    ] == [3]
 
 
 def test_show_of_an_index_that_is_not_there_says_how_to_list_them(judged: Cli) -> None:
@@ -215,7 +216,12 @@ def test_show_takes_an_index_in_ascii_digits(judged: Cli, index: str) -> None:
 
 
 def test_a_run_that_does_not_exist_says_how_to_list_them(cli: Cli) -> None:
-    for command in (["status", "nowhere"], ["report", "nowhere"], ["collect", "nowhere"], ["query", "nowhere", "select 1"]):
+    for command in (
+        ["status", "nowhere"],
+        ["report", "nowhere"],
+        ["collect", "nowhere"],
+        ["query", "nowhere", "select 1"],
+    ):
         cli(*command).refused(1, "nowhere: no such run", hint="iwb-batch runs")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tests.cli.support import Cli, Emulation, Inputs, Resource, criterion, item, jsonl, nothing_sent, responses, stored
 
 UNSAFE = {

@@ -10,7 +10,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+
+from iwb_batch.core import lifecycle
 from tests.cli.support import (
     Cli,
     Emulation,
@@ -25,8 +28,6 @@ from tests.cli.support import (
     responses,
     stored,
 )
-
-from iwb_batch.core import lifecycle
 
 
 def facts(text: str) -> dict[str, str]:
@@ -55,9 +56,7 @@ def test_a_dry_run_tells_everything_and_leaves_nothing(
     assert list(temporary.iterdir()) == []
 
 
-def test_a_dry_run_needs_no_credentials_and_no_network(
-    cli: Cli, two: Inputs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dry_run_needs_no_credentials_and_no_network(cli: Cli, two: Inputs, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("a dry run opened a connection")
 
@@ -248,9 +247,7 @@ def resource_batches(resource: Resource) -> list[dict[str, str]]:
     return [entry["metadata"] for entry in reply.json()["data"]]
 
 
-def test_a_response_that_names_the_template_places_is_not_filled_in(
-    cli: Cli, two: Inputs, resource: Resource
-) -> None:
+def test_a_response_that_names_the_template_places_is_not_filled_in(cli: Cli, two: Inputs, resource: Resource) -> None:
     jsonl(two.answers, [{"index": 0, "response": "{criteria}{query}"}, responses(2)[1]])
     assert cli.submit(two).code == 0
     prompts = [line["body"]["messages"][-1]["content"] for line in cli.lines()]
@@ -304,7 +301,7 @@ def test_nothing_is_left_when_the_question_is_answered_no(
         return False
 
     monkeypatch.setattr(output, "is_interactive", lambda: True)
-    monkeypatch.setattr(output.click, "confirm", say_no)
+    monkeypatch.setattr(click, "confirm", say_no)
     done = cli.submit(two)
     done.refused(1, "nothing was sent", hint="Run the same command again")
     assert "10 requests in 1 request files" in asked[0]

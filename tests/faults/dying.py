@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -69,6 +70,8 @@ def run(order: dict[str, Any]) -> None:
 
 
 def serve() -> None:
+    with tempfile.TemporaryDirectory() as folder, World(Path(folder)) as world:
+        world.attempt()  # loads every library, so that a fork has nothing left to load
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

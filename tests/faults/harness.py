@@ -381,8 +381,6 @@ def _files_as_hashed(world: World) -> Iterator[str]:
                 yield f"{table} {name} is missing"
             elif hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
                 yield f"{table} {name} is not what was hashed"
-        for path in folder.glob("*.partial"):
-            yield f"{path.name} was left behind"
     for name, n_requests in world.rows("SELECT name, n_requests FROM request_file"):
         lines = (world.folder.requests / name).read_bytes().split(b"\n")[:-1]
         sent = [json.loads(line)["custom_id"] for line in lines]

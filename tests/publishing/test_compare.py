@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from tests.publishing.support import N, higher, usual
 JUDGE = JudgeIdentity(frozenset({"judge-1"}), None, 8000, None, "94b30ed0", "auto")
 
 
-def scores(name: str, values: list[float | None]) -> RunScores:
+def scores(name: str, values: Sequence[float | None]) -> RunScores:
     items = [ScoredItem(i, f"hash-{i}", f"cluster-{i}", None, value) for i, value in enumerate(values)]
     return RunScores(name, "indic-writing-bench", f"model {name}", JUDGE, rehearsal=False, items=items)
 

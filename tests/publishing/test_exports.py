@@ -61,7 +61,7 @@ def test_csv_is_safe_for_spreadsheets_where_parquet_is_exact(cli: Cli, tmp_path:
 
 
 def test_load_dataset_opens_the_folder(cli: Cli, tmp_path: Path) -> None:
-    import datasets
+    import datasets  # type: ignore[import-untyped]
 
     target = tmp_path / "made" / "data"
     done = cli("export", "first", "--format", "dataset", "--out", target)

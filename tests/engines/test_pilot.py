@@ -1,0 +1,76 @@
+"""``--pilot N``: a few requests first, gates, then the rest; ``--notify`` once at the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.support import Cli, Emulation, inputs
+
+from iwb_batch.core.pilot import PilotOutcome, failed_gates
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        pytest.param(PilotOutcome(20, 19, 1), [], id="95 per cent valid, 5 per cent cut"),
+        pytest.param(PilotOutcome(20, 18, 0), ["18 of 20 answers are valid"], id="too few valid"),
+        pytest.param(PilotOutcome(100, 95, 6), ["6 of 100 answers are cut"], id="too many cut"),
+        pytest.param(PilotOutcome(20, 20, 0, 11.0, 10.0), ["11.00 USD"], id="too dear"),
+        pytest.param(PilotOutcome(20, 20, 0, 10.0, 10.0), [], id="just within the budget"),
+        pytest.param(PilotOutcome(20, 20, 0, None, 10.0), ["unknown"], id="a budget and no known cost"),
+        pytest.param(PilotOutcome(0, 0, 0), ["no request"], id="nothing sent"),
+    ],
+)
+def test_gates(outcome: PilotOutcome, words: list[str]) -> None:
+    found = failed_gates(outcome)
+    assert len(found) == len(words)
+    for word, gate in zip(words, found, strict=True):
+        assert word in gate
+
+
+def test_the_pilot_is_spread_over_the_run_and_the_rest_follows(cli: Cli, emulate: Emulation, tmp_path: Path) -> None:
+    given = inputs(tmp_path / "in", 8)
+    service = emulate().service
+    assert cli.submit(given, "--yes", "--pilot", "4").code == 0
+    assert sum(service.executions.values()) <= 4
+    sent = cli.query("select item_index from request join attempt using (request_id) order by 1")
+    assert [row["item_index"] for row in sent] == [1, 3, 5, 7]
+    done = cli.collect()
+    assert done.code == 0, done.err
+    assert "the pilot passed" in done.err
+    assert cli.query("select count(*) as n from score") == [{"n": 40}]
+    assert not service.paid_twice()
+
+
+def test_a_pilot_that_fails_halts_the_run_and_the_user_may_go_on(cli: Cli, emulate: Emulation, tmp_path: Path) -> None:
+    given = inputs(tmp_path / "in", 4)
+    emulate(faults={"requests": [{"fault": "string_score", "match": "-a1$", "times": 1}]})
+    cli.submit(given, "--yes", "--pilot", "4")
+    done = cli.collect()
+    assert done.code == 4, done.err
+    status = cli("status", "--json").json()
+    assert status["state"] == "halted"
+    assert "0 of 4 answers are valid" in " ".join(status["messages"])
+    assert cli.query("select count(*) as n from attempt") == [{"n": 4}], "nothing was sent again"
+    done = cli.collect("--retry", "all", "--yes")
+    assert done.code == 0, done.err
+    assert cli.query("select count(*) as n from score") == [{"n": 20}]
+
+
+def test_notify_runs_once(cli: Cli, emulate: Emulation, tmp_path: Path) -> None:
+    emulate()
+    cli.submit(inputs(tmp_path / "in", 1), "--yes")
+    told = tmp_path / "told"
+    command = f'echo "$IWB_RUN $IWB_EXIT_CODE" >> {told}'
+    assert cli.collect("--notify", command).code == 0
+    assert cli.collect("--notify", command).code == 0
+    assert told.read_text(encoding="utf-8") == f"{cli.folder.name} 0\n"
+
+
+def test_notify_stays_silent_while_the_run_goes_on(cli: Cli, emulate: Emulation, tmp_path: Path) -> None:
+    emulate(polls_per_stage=5)
+    cli.submit(inputs(tmp_path / "in", 1), "--yes")
+    told = tmp_path / "told"
+    assert cli("collect", "--wait", "0", "--notify", f"touch {told}").code == 3
+    assert not told.exists()
