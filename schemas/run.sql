@@ -96,6 +96,7 @@ CREATE TABLE request_file (
   n_requests INTEGER NOT NULL CHECK (n_requests > 0),
   n_bytes INTEGER NOT NULL,
   n_tokens INTEGER NOT NULL,                                 -- estimated input tokens, for the enqueued-token limit
+  online INTEGER NOT NULL DEFAULT 0 CHECK (online IN (0, 1)),-- 1: its requests were made one by one (collect --finish-online)
   created_at TEXT NOT NULL
 ) STRICT;
 
@@ -380,16 +381,18 @@ WITH classed AS (
              THEN 'resubmitted'
            ELSE 'wasted'
          END AS class,
-         a.prompt_tokens, a.cached_tokens, a.completion_tokens, a.reasoning_tokens
-  FROM attempt_reading a LEFT JOIN verdict v ON v.request_id = a.request_id
+         a.prompt_tokens, a.cached_tokens, a.completion_tokens, a.reasoning_tokens,
+         1 + f.online AS price_factor  -- the online price is twice the batch price
+  FROM attempt_reading a JOIN request_file f ON f.request_file_id = a.request_file_id
+  LEFT JOIN verdict v ON v.request_id = a.request_id
   WHERE a.outcome IS NOT NULL)
 SELECT c.class, count(*) AS attempts,
        sum(c.prompt_tokens) AS prompt_tokens, sum(c.cached_tokens) AS cached_tokens,
        sum(c.completion_tokens) AS completion_tokens, sum(c.reasoning_tokens) AS reasoning_tokens,
        CASE WHEN c.class <> 'unknown' THEN
-         ((sum(c.prompt_tokens) - coalesce(sum(c.cached_tokens), 0)) * r.price_input
-          + coalesce(sum(c.cached_tokens), 0) * coalesce(r.price_cached, r.price_input)
-          + sum(c.completion_tokens) * r.price_output) / 1000000.0
+         sum(c.price_factor * ((c.prompt_tokens - coalesce(c.cached_tokens, 0)) * r.price_input
+           + coalesce(c.cached_tokens, 0) * coalesce(r.price_cached, r.price_input)
+           + c.completion_tokens * r.price_output)) / 1000000.0
        END AS cost_usd
 FROM classed c CROSS JOIN run r
 GROUP BY c.class;

@@ -53,6 +53,8 @@ class _Outcomes(Lines):
     "--from", "answers", type=FileLines(), multiple=True, metavar="FILE...", help="Take answers another engine wrote."
 )
 @click.option("--close", is_flag=True, help="With --from: give up what is still awaited as missing.")
+@click.option("--finish-online", is_flag=True, help="Ask what waits for another attempt online, at the online price.")
+@click.option("--online-judge", type=TEXT, metavar="DEPLOYMENT", help="Deployment for --finish-online.")
 @click.option("--notify", type=TEXT, metavar="COMMAND", help="Run this once when the run is done.")
 @click.option("--retry", type=_Outcomes(), help="Give failed requests of these outcomes (or 'all') a fresh budget.")
 @click.option(
@@ -77,6 +79,11 @@ def collect(context: click.Context, /, arguments: tuple[str, ...], **given: Any)
     run, answers = _run_and_answers(arguments, given["answers"])
     if given["close"] and not answers:
         raise UsageError("--close goes with --from", hint="It says that no more answers come than the files given.")
+    if given["finish_online"] != (given["online_judge"] is not None):
+        raise UsageError(
+            "--finish-online and --online-judge go together",
+            hint="--online-judge names a deployment for online requests.",
+        )
     console = output.Console()
     confirm = output.confirm_unless(given["yes"])
     waiting = Waiting(
@@ -88,6 +95,7 @@ def collect(context: click.Context, /, arguments: tuple[str, ...], **given: Any)
         recreate=given["recreate"],
         answers=answers,
         close=given["close"],
+        online_judge=given["online_judge"],
     )
     folder = opening.choose(context.obj.runs_dir, run)
     context.obj.run = folder.path.name

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,14 @@ class RemoteBatch:
     """Unix seconds, from an integer or an ISO string."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """What one online request was answered with: HTTP status and JSON body."""
+
+    status: int
+    body: Mapping[str, Any]
+
+
 class ByteSink(Protocol):
     """Where downloaded bytes go."""
 
@@ -133,3 +141,6 @@ class BatchProvider(Protocol):
 
     def delete_file(self, file_id: str) -> bool:
         """Delete a file; False when it was gone already."""
+
+    def chat(self, body: Mapping[str, Any]) -> ChatReply:
+        """Make one chat request now; ``body`` as in a request line. One POST."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from iwb_batch.providers.base import ByteSink, Rejected, RemoteBatch, RemoteFile
+from iwb_batch.providers.base import ByteSink, ChatReply, Rejected, RemoteBatch, RemoteFile
 
 HOST = "files"
 WRITTEN = "written"
@@ -54,6 +55,11 @@ class FilesProvider:
         """There is nothing to download. Raises Rejected."""
         del target
         raise Rejected(f"{file_id}: answers are given with collect --from", status=404)
+
+    def chat(self, body: Mapping[str, Any]) -> ChatReply:
+        """There is nobody to ask. Raises Rejected."""
+        del body
+        raise Rejected("provider files has no endpoint")
 
     def delete_file(self, file_id: str) -> bool:
         """Request files are never deleted."""

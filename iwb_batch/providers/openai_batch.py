@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from iwb_batch.errors import RunError
-from iwb_batch.providers.base import ByteSink, CallFailed, Rejected, RemoteBatch, RemoteFile, Unavailable
+from iwb_batch.providers.base import ByteSink, CallFailed, ChatReply, Rejected, RemoteBatch, RemoteFile, Unavailable
 from iwb_batch.providers.connection import Connection
 from iwb_batch.providers.openai_client import TokenProvider, WireHeaders, sdk_client
 from iwb_batch.providers.openai_errors import (
@@ -128,6 +128,11 @@ class OpenAIBatch:
         fetch = partial(self._reads.batches.with_raw_response.list, limit=_PAGE)
         for value in self._listing("listing the batches", fetch):
             yield remote_batch(value)
+
+    def chat(self, body: Mapping[str, Any]) -> ChatReply:
+        """Make one chat request now. One POST; the model in ``body`` is the deployment."""
+        call = partial(self._once.chat.completions.with_raw_response.create, **body)
+        return ChatReply(200, self._object("asking online", call, dict, post=True))
 
     def cancel(self, batch_id: str) -> RemoteBatch:
         """Ask for cancellation; 409 (nothing left to cancel) is Rejected with status 409. One POST."""

@@ -56,10 +56,12 @@ _SELECT = (
 )
 
 
-def in_state(database: Database, *states: BatchState) -> list[BatchRow]:
-    """Batches in one of the states, oldest first. Few: one for each request file."""
+def in_state(database: Database, *states: BatchState, online: bool = False) -> list[BatchRow]:
+    """Batches in one of the states, oldest first; only those sent as batches, or only those made online."""
     marks = ", ".join("?" for _ in states)
-    rows = database.rows(f"{_SELECT} WHERE b.state IN ({marks}) ORDER BY b.batch_id", [s.value for s in states])
+    rows = database.rows(
+        f"{_SELECT} WHERE b.state IN ({marks}) AND f.online = {online:d} ORDER BY b.batch_id", [s.value for s in states]
+    )
     return [_row(r) for r in rows]
 
 

@@ -252,12 +252,12 @@ def next_file_number(database: Database) -> int:
     return int(database.value("SELECT coalesce(max(request_file_id), 0) + 1 FROM request_file"))
 
 
-def open_request_file(database: Database, number: int, name: str, at: str) -> None:
+def open_request_file(database: Database, number: int, name: str, at: str, *, online: bool = False) -> None:
     """Enter a request file that is being written; ``close_request_file`` completes it in the same transaction."""
     database.execute(
-        "INSERT INTO request_file (request_file_id, name, sha256, n_requests, n_bytes, n_tokens, created_at)"
-        " VALUES (?, ?, '', 1, 0, 0, ?)",
-        (number, name, at),
+        "INSERT INTO request_file (request_file_id, name, sha256, n_requests, n_bytes, n_tokens, created_at, online)"
+        " VALUES (?, ?, '', 1, 0, 0, ?, ?)",
+        (number, name, at, int(online)),
     )
 
 

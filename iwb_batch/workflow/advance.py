@@ -72,15 +72,21 @@ def _is_held_back(session: Session, batch: BatchRow, seconds: float) -> bool:
     return batch.not_before is not None and batch.not_before > session.later(seconds)
 
 
-def one_pass(session: Session) -> None:
-    """Everything that can be done now for a run: the body of ``collect``."""
+def one_pass(session: Session, *, resubmit: bool = True) -> None:
+    """Everything that can be done now for a run: the body of ``collect``.
+
+    Without ``resubmit`` what waits for another attempt is left alone: it is about to be asked online.
+    """
     session.looked = False
     reconcile(session)
     poll(session)
     receive(session)
     tell_refusals(session)  # before anything more is sent
     pilot.apply_gates(session)
-    send_within_wait(session)
+    if resubmit:
+        send_within_wait(session)
+    elif session.may_send:
+        send(session)
     receive(session)
     tell_refusals(session)
 

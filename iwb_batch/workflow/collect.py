@@ -11,7 +11,7 @@ from iwb_batch.model import BatchState, Outcome
 from iwb_batch.providers.base import Ambiguous, Rejected, Unavailable
 from iwb_batch.store import batches, plan, views
 from iwb_batch.store.batches import BatchRow
-from iwb_batch.workflow import advance, given, opening, pilot
+from iwb_batch.workflow import advance, given, online, opening, pilot
 from iwb_batch.workflow.receive import poll, receive
 from iwb_batch.workflow.reconcile import adopt, is_of, reconcile
 from iwb_batch.workflow.session import Session
@@ -28,6 +28,8 @@ class ByHand:
     answers: tuple[Path, ...] = ()
     """Files another engine wrote (``--from``)."""
     close: bool = False
+    online_judge: str | None = None
+    """Deployment that finishes the last few requests online (``--finish-online``)."""
 
 
 def collect(session: Session, by_hand: ByHand, confirm: Confirm) -> int:
@@ -36,16 +38,25 @@ def collect(session: Session, by_hand: ByHand, confirm: Confirm) -> int:
     _apply(session, by_hand, confirm)
     started = session.clock.monotonic()
     while True:
-        advance.one_pass(session)
+        advance.one_pass(session, resubmit=by_hand.online_judge is None)
         code = advance.collect_code(session)
         if not session.waiting.watch:
             advance.tell_unreachable(session)
+        if by_hand.online_judge is not None:
+            code = _online(session, by_hand.online_judge, confirm)
         if code != 3 or not session.waiting.watch:
             _tell(session, code)
             return code
         if not _sleep(session, started):
             _tell(session, code)
             return code
+
+
+def _online(session: Session, deployment: str, confirm: Confirm) -> int:
+    """Finish online what waits for another attempt, until nothing does or only failures are left."""
+    online.finish_online(session, deployment, confirm)
+    advance.tell_refusals(session)
+    return advance.collect_code(session)
 
 
 def _sleep(session: Session, started: float) -> bool:

@@ -23,6 +23,10 @@ SEED_TOP_K = 20
 """Sampling parameters the benchmark suggests for generating responses."""
 
 
+MARK = "iwb_online"
+"""Key of an answer line that was asked for online; no provider writes it."""
+
+
 class Judging:
     """Built from a benchmark and the judge's settings; the same for every request of a run."""
 
@@ -57,6 +61,10 @@ class Judging:
             protocol=stored["protocol"],
         )
         return cls(benchmarks.get(stored["benchmark"], settings.protocol), settings)
+
+    def through(self, deployment: str) -> Judging:
+        """The same judging through another deployment."""
+        return Judging(self.benchmark, replace(self.settings, judge=deployment))
 
     @property
     def prompt_sha256(self) -> str:
@@ -98,7 +106,10 @@ class Judging:
             found = read_record(record, lambda _content: Judgement(""), surrogates=surrogates)
             cut = found.outcome is Outcome.VALID and (found.finish_reason or "").lower() == "length"
             return replace(found, outcome=Outcome.TRUNCATED if cut else found.outcome, judgement=None)
-        return read_record(record, lambda content: self.read(content, request, database), surrogates=surrogates)
+        found = read_record(record, lambda content: self.read(content, request, database), surrogates=surrogates)
+        if found.judgement is not None and record.get(MARK) is True:
+            return replace(found, judgement=replace(found.judgement, notes=(*found.judgement.notes, "online")))
+        return found
 
     def read(self, content: str, request: Request, database: Database) -> Judgement | InvalidVerdict:
         """Read a judge's answer. The judged texts are only fetched where a verdict was cut out of other text."""

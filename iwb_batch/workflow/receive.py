@@ -198,6 +198,14 @@ def _plan_again(session: Session, batch: BatchRow, state: BatchState, said: str,
             queue_full(session, again, said)
 
 
+def take_online(session: Session, batch: BatchRow, answers_file: Download) -> None:
+    """Collect a request file whose requests were made one by one."""
+    ended = batches.move(
+        session.database, batch, BatchState.ENDED, remote_status="completed", ended_at=session.clock.stamp()
+    )
+    _take(session, ended, [answers_file])
+
+
 def _take(session: Session, batch: BatchRow, files: list[Download]) -> None:
     """Store all lines and outcomes of a batch, mark it collected, stop the run where it must: one transaction."""
     with session.database.transaction():

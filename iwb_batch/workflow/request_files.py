@@ -49,8 +49,17 @@ def measure(database: Database, judging: Judging, run_id: str, limits: Limits) -
     return Measured(files, requests, n_bytes, n_tokens)
 
 
-def write_request_files(session: Session) -> int:
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where requests go when it is not the run's own deployment: another judge, made online."""
+
+    judging: Judging
+    by: str
+
+
+def write_request_files(session: Session, online: Route | None = None) -> int:
     """Write request files for every open request without an open attempt; returns how many requests."""
+    judging = session.judging if online is None else online.judging
     plan.mark_sendable(session.database)
     pilot.restrict(session)
     total = plan.count_sendable(session.database)
@@ -61,12 +70,12 @@ def write_request_files(session: Session) -> int:
     with ExitStack() as stack:
         current: _OpenFile | None = None
         for to_send in plan.sendable(session.database):
-            attempt, line = session.judging.render(run_id, to_send)
+            attempt, line = judging.render(run_id, to_send)
             if filler.add(len(line), _within(learned, attempt.n_tokens), _name(to_send)):
                 if current is not None:
                     current.commit()
                     stack.close()
-                current = stack.enter_context(_open_file(session))
+                current = stack.enter_context(_open_file(session, online))
             assert current is not None, "the first line opens a file"
             current.add(attempt, line)
             done += 1
@@ -88,8 +97,9 @@ def _name(to_send: ToSend) -> str:
 class _OpenFile:
     """A request file being written, with its row and attempts in one open transaction."""
 
-    def __init__(self, session: Session, whole: WholeFile, number: int) -> None:
+    def __init__(self, session: Session, whole: WholeFile, number: int, by: str | None) -> None:
         self._session = session
+        self._by = by
         self._whole = whole
         self._number = number
         self._pending: list[PlannedAttempt] = []
@@ -100,7 +110,8 @@ class _OpenFile:
         """Append one line and its attempt."""
         self._whole.write(line)
         self._requests += 1
-        self._pending.append(replace(attempt, line=self._requests))
+        changed = "; ".join(part for part in (attempt.changed, self._by) if part) or None
+        self._pending.append(replace(attempt, line=self._requests, changed=changed))
         self._tokens += attempt.n_tokens
         if len(self._pending) >= ATTEMPTS_AT_ONCE:
             self._flush()
@@ -126,11 +137,11 @@ class _OpenFile:
 
 
 @contextmanager
-def _open_file(session: Session) -> Iterator[_OpenFile]:
+def _open_file(session: Session, online: Route | None) -> Iterator[_OpenFile]:
     with session.database.transaction():
         number = plan.next_file_number(session.database)
-        name = f"{number:04d}.jsonl"
-        plan.open_request_file(session.database, number, name, session.clock.stamp())
+        name = f"{number:04d}.jsonl" if online is None else f"{number:04d}-online.jsonl"
+        plan.open_request_file(session.database, number, name, session.clock.stamp(), online=online is not None)
         with WholeFile(session.folder.requests / name) as whole:
-            yield _OpenFile(session, whole, number)
+            yield _OpenFile(session, whole, number, None if online is None else online.by)
     session.boundary("request_file_planned")

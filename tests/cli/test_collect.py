@@ -380,3 +380,37 @@ def test_unequal_responses_files_never_mix(cli: Cli, two: Inputs, emulate: Emula
     assert cli("collect", "a", "--wait", "0").code == 0
     scores = {name: cli("report", name, "--format", "json").json()["overall"]["score"] for name in "ab"}
     assert scores == {"a": 1.5, "b": 1.5}
+
+
+LOST = {"http": [{"fault": "lost_reply", "method": "POST", "path": "^/batches$", "nth": [1]}]}
+NEVER = {"http": [{"fault": "reset_before", "method": "POST", "path": "^/batches$", "nth": [1]}]}
+
+
+def test_a_lost_batch_can_be_adopted_by_hand(cli: Cli, two: Inputs, emulate: Emulation) -> None:
+    resource = emulate(faults=LOST)
+    assert cli.submit(two).code == 3
+    (remote_id,) = resource.service.batches_created
+    cli(*ONE_PASS, "--adopt", "1", "batch_of_nobody").refused(2, "does not know batch_of_nobody")
+    assert cli(*ONE_PASS, "--adopt", "1", remote_id).code == 0
+    assert resource.service.batches_created == [remote_id]
+
+
+def test_a_lost_batch_is_created_again_only_by_hand_or_after_the_grace_period(
+    cli: Cli, two: Inputs, emulate: Emulation
+) -> None:
+    resource = emulate(faults=NEVER)
+    assert cli.submit(two).code == 3
+    assert cli(*ONE_PASS).code == 3
+    assert resource.service.batches_created == []
+    assert cli(*ONE_PASS, "--recreate", "1", "--yes").code == 3
+    assert len(resource.service.batches_created) == 1
+    assert cli.collect().code == 0
+
+
+@pytest.mark.parametrize("options", [["--adopt", "1", "batch_x"], ["--recreate", "1"], ["--adopt", "99", "batch_x"]])
+def test_a_batch_that_is_not_ambiguous_is_left_alone(
+    cli: Cli, two: Inputs, resource: Resource, options: list[str]
+) -> None:
+    assert cli.submit(two).code == 0
+    cli(*ONE_PASS, *options).refused(2, f"batch {options[1]} is not ambiguous", hint="status")
+    assert len(resource.service.batches_created) == 1

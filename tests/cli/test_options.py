@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 
+from iwb_batch.cli import cli as commands
 from tests.cli.support import Cli, Emulation, Inputs, Resource, jsonl, nothing_sent, responses
 
 WRONG_VALUES = {
@@ -196,3 +198,20 @@ def test_where_selects_by_value_and_limit_takes_the_first(cli: Cli, two: Inputs,
     assert done.code == 0, done.err
     assert "7 responses belong to items outside the selection" in done.err
     assert cli.query("select item_index from item_score order by 1") == [{"item_index": 0}, {"item_index": 2}]
+
+
+def options_of_every_command() -> list[tuple[str, click.Option]]:
+    found = []
+    for name, command in commands.commands.items():
+        found += [(name, option) for option in command.params if isinstance(option, click.Option)]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [pytest.param(name, option, id=f"{name} {option.opts[-1]}") for name, option in options_of_every_command()],
+)
+def test_every_option_has_its_twin_in_the_environment(name: str, option: click.Option) -> None:
+    written = next(spelling for spelling in option.opts if spelling.startswith("--"))
+    assert option.envvar == f"IWB_BATCH_{name}_{written[2:]}".upper().replace("-", "_")
+    assert option.help

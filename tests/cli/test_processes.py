@@ -62,6 +62,21 @@ def test_a_second_process_is_told_who_works_on_the_run(cli: Cli, two: Inputs, em
         assert done.code == 3, done.err
 
 
+def test_the_same_command_twice_at_once_sends_once(cli: Cli, two: Inputs, emulate: Emulation) -> None:
+    resource = emulate()
+    with background(cli.runs, *submit(two)) as one, background(cli.runs, *submit(two)) as other:
+        ended = [one.end(), other.end()]
+    assert {done.code for done in ended} <= {0, 1}
+    assert 0 in {done.code for done in ended}, ended
+    for done in ended:
+        if done.code == 1:
+            assert len(done.errors) == 1
+            assert done.hint
+    assert len(cli.names) == 1
+    assert len(resource.service.batches_created) == 1
+    assert cli.collect().code == 0
+
+
 def test_ctrl_c_while_waiting_ends_the_wait_and_leaves_the_batch(cli: Cli, two: Inputs, emulate: Emulation) -> None:
     resource = emulate(polls_per_stage=1)
     assert cli.submit(two, "--run", "mine").code == 0

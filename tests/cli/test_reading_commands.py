@@ -270,3 +270,15 @@ def test_text_in_csv_is_no_formula_and_numbers_stay_numbers(cli: Cli, tmp_path: 
     assert [row["answer"] for row in rows] == [*(f"'{text}" for text in FORMULAS), "plain"]
     assert [row["less"] for row in rows] == [str(-n) for n in range(7)]
     assert [row["answer"] for row in cli.query(sql)] == [*FORMULAS, "plain"]
+
+
+def test_what_is_no_run_is_passed_over(judged: Cli) -> None:
+    (judged.runs / ".staging-0123456789ab").mkdir()
+    (judged.runs / "notes").mkdir()
+    (judged.runs / "notes.txt").write_text("mine", encoding="utf-8")
+    (judged.runs / "broken").mkdir()
+    (judged.runs / "broken" / "run.db").write_bytes(b"")
+    assert [entry["run"] for entry in judged("runs", "--json").json()] == ["mine", "broken"]
+    assert "unreadable" in judged("runs").out
+    assert judged("status", "--json").json()["run"] == "mine"
+    judged("status", "broken").refused(1, "not a run file of iwb-batch", hint="iwb-batch runs")

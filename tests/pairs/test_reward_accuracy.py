@@ -163,6 +163,14 @@ def test_a_pair_without_two_finite_scores_is_refused_counted_or_dropped(cli: Cli
     assert dropped["n_pairs"] == 3
 
 
+def test_not_a_number_is_read_in_a_json_array_too(cli: Cli, tmp_path: Path) -> None:
+    file = array(tmp_path / "en.json", english(2))
+    scores = array(tmp_path / "rm.json", by_row([(float("nan"), 1), (2, 1)]))
+    assert "NaN" in scores.read_text(encoding="utf-8")
+    found = accuracy(cli, "--dataset", file, "--scores", scores, "--invalid", "count")
+    assert (found["correct"], found["invalid"]) == (1, 1)
+
+
 def test_missing_numbers_in_csv_and_parquet_are_invalid_too(cli: Cli, tmp_path: Path) -> None:
     file = array(tmp_path / "en.json", english(3))
     rows = by_row([(2.5, 1), (None, 1), (float("nan"), float("inf"))])

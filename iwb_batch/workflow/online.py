@@ -1,0 +1,158 @@
+"""``collect --finish-online``: the last few requests through chat completions, at the online price.
+
+They are written as a request file like any other and their answers as a raw file like any other, so that
+validation, audit and reports are the same. Each answer is on disk before the next request is made; a call
+that was cut off by a crash is the one thing that may be made twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import orjson
+
+from iwb_batch.core.lines import parse_object
+from iwb_batch.errors import Declined, RunError, UsageError
+from iwb_batch.model import BatchState
+from iwb_batch.providers.base import Ambiguous, CallFailed, ChatReply, Rejected, Unavailable
+from iwb_batch.store import batches, plan
+from iwb_batch.store.batches import BatchRow
+from iwb_batch.workflow.folder import WholeFile, explained
+from iwb_batch.workflow.ingest import CHUNK, Download, lines_of
+from iwb_batch.workflow.judging import MARK
+from iwb_batch.workflow.receive import take_online
+from iwb_batch.workflow.request_files import Route, limits_of, measure, write_request_files
+from iwb_batch.workflow.send import expected_cost
+from iwb_batch.workflow.session import Session
+
+STATUS = "online"
+PRICE_FACTOR = 2.0
+"""The standard price is twice the batch price."""
+
+
+def finish_online(session: Session, deployment: str, confirm: Callable[[str], bool]) -> None:
+    """Ask every request that waits for another attempt online, then store and read the answers.
+
+    Only requests that are not under way anywhere are taken. Raises Declined, or UsageError when the provider
+    has no chat endpoint.
+    """
+    check(session)
+    _answer_all(session)
+    waiting = plan.mark_sendable(session.database)
+    if waiting == 0 or not session.may_send:
+        return
+    route = Route(session.judging.through(deployment), by=f"online {deployment}")
+    measured = measure(session.database, route.judging, session.run.run_id, limits_of(session))
+    cost = expected_cost(session, measured.requests, measured.n_tokens)
+    price = "cost unknown" if cost is None else f"about {cost * PRICE_FACTOR:.2f} USD at the online price"
+    if not confirm(f"send {measured.requests} requests online to {deployment}, {price}?"):
+        raise Declined("nothing was sent online")
+    while session.may_send and write_request_files(session, route):
+        _answer_all(session)
+
+
+def _answer_all(session: Session) -> None:
+    for batch in _unfinished(session):
+        _answer(session, batch)
+
+
+def _unfinished(session: Session) -> list[BatchRow]:
+    states = (BatchState.PLANNED, BatchState.UPLOADING, BatchState.UPLOADED, BatchState.CREATING, BatchState.SUBMITTED)
+    return batches.in_state(session.database, *states, online=True)
+
+
+def _answer(session: Session, batch: BatchRow) -> None:
+    """Make every request of a file that has no answer on disk yet, then collect the file."""
+    batch = _begin(session, batch)
+    target = session.folder.raw / f"{Path(batch.file_name).stem}-answers.jsonl"
+    answered = {name for name in _names(target) if name is not None}
+    requests = session.folder.requests / batch.file_name
+    with (
+        explained(target.parent),
+        os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab", buffering=0) as out,
+    ):
+        for number, line in enumerate(lines_of(requests), start=1):
+            request = orjson.loads(line)
+            if request["custom_id"] not in answered:
+                out.write(_line(session, request))
+                os.fsync(out.fileno())
+                session.boundary("online_answer")
+            session.progress.count("asking online", number, batch.n_requests)
+    _collect(session, batch, target)
+
+
+def _names(path: Path) -> Iterator[str | None]:
+    """custom_ids of the answers on disk; a last line that was cut off by a crash is dropped from the file."""
+    if not path.is_file():
+        return
+    whole = path.read_bytes()
+    if whole and not whole.endswith(b"\n"):
+        path.write_bytes(whole[: whole.rfind(b"\n") + 1])
+    for line in lines_of(path):
+        record = parse_object(line)
+        yield record.get("custom_id") if isinstance(record, dict) else None
+
+
+def _begin(session: Session, batch: BatchRow) -> BatchRow:
+    steps = (BatchState.UPLOADING, BatchState.UPLOADED, BatchState.CREATING)
+    order = [BatchState.PLANNED, *steps]
+    with session.database.transaction():
+        for step in steps:
+            if batch.state in order and order.index(batch.state) < order.index(step):
+                batch = batches.move(session.database, batch, step)
+        if batch.state is BatchState.CREATING:
+            batch = batches.move(
+                session.database,
+                batch,
+                BatchState.SUBMITTED,
+                remote_batch_id=f"{STATUS}:{session.run.run_id}:{batch.file_name}",
+                remote_status=STATUS,
+                submitted_at=session.clock.stamp(),
+            )
+    return batch
+
+
+def _line(session: Session, request: dict[str, object]) -> bytes:
+    """One request made; its answer, or what went wrong, as a line in the batch output format."""
+    body = request["body"]
+    assert isinstance(body, dict), "request files are ours"
+    try:
+        with session.call():
+            reply = session.provider.chat(body)
+    except (Unavailable, Rejected, Ambiguous) as error:
+        reply = _failed(error)
+    record = {
+        "custom_id": request["custom_id"],
+        "response": {"status_code": reply.status, "request_id": None, "body": reply.body},
+        "error": None,
+        MARK: True,
+    }
+    return json.dumps(record, ensure_ascii=True).encode("ascii") + b"\n"
+
+
+def _failed(error: CallFailed) -> ChatReply:
+    first = error.errors[0] if error.errors else None
+    details = {"message": error.message, "code": first.code if first else None, "param": first.param if first else None}
+    return ChatReply(error.status or 0, {"error": details})
+
+
+def _collect(session: Session, batch: BatchRow, answers: Path) -> None:
+    with WholeFile(answers.with_name(f"{Path(batch.file_name).stem}-b{batch.batch_id}-output.jsonl")) as whole:
+        with answers.open("rb") as source:
+            while block := source.read(CHUNK):
+                whole.write(block)
+        sha256 = whole.commit()
+    n_lines = sum(1 for line in lines_of(whole.target) if line.strip())
+    take_online(session, batch, Download("output", whole.target, None, sha256, whole.n_bytes, n_lines))
+    answers.unlink()
+
+
+def check(session: Session) -> None:
+    """UsageError or RunError where requests cannot be made online."""
+    if session.run.protocol == "generate":
+        raise UsageError("--finish-online is for judging", hint="Run generate again to go on.")
+    if session.run.host == "files":
+        raise RunError("this run has no endpoint to ask online", hint="Give the answers with collect --from.")
