@@ -34,7 +34,14 @@ CREATE TABLE run (
   price_input REAL,                                          -- USD per million tokens at batch price; NULL = unknown
   price_cached REAL,
   price_output REAL,
-  price_source TEXT,                                         -- where the prices come from, with date
+  price_source TEXT                                          -- where the prices come from, with date
+) STRICT;
+
+-- Deployments of the one judge. Without --lane a single row with an empty name.
+CREATE TABLE lane (
+  lane TEXT PRIMARY KEY,                                     -- first part of this lane's remote ids, 'west/batch_1'
+  deployment TEXT NOT NULL,                                  -- what request lines of this lane name as model
+  host TEXT NOT NULL,
   enqueued_limit INTEGER                                     -- enqueued-token limit learned from a refusal
 ) STRICT;
 
@@ -97,6 +104,7 @@ CREATE TABLE request_file (
   n_bytes INTEGER NOT NULL,
   n_tokens INTEGER NOT NULL,                                 -- estimated input tokens, for the enqueued-token limit
   online INTEGER NOT NULL DEFAULT 0 CHECK (online IN (0, 1)),-- 1: its requests were made one by one (collect --finish-online)
+  lane TEXT NOT NULL DEFAULT '' REFERENCES lane (lane),      -- the deployment it was written for
   created_at TEXT NOT NULL
 ) STRICT;
 

@@ -93,7 +93,7 @@ def _request(runs_dir: Path, given: dict[str, Any]) -> Any:
         **{name: given[name] for name in ("provider", "max_completion_tokens", "reasoning_effort")},
         **{name: given[name] for name in ("sampling", "token_parameter")},
     )
-    options = Options(**{name: given[name] for name in Options.__dataclass_fields__})
+    options = Options(**{name: given[name] for name in Options.__dataclass_fields__ if name in given})
     waiting = Waiting(**{name: given[name] for name in ("wait", "grace", "watch", "poll_interval")})
     return SubmitRequest(inputs, judge, options, waiting, runs_dir, given["run"])
 

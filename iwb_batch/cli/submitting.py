@@ -36,6 +36,13 @@ judge_options = together(
     ),
     click.option("--reasoning-effort", type=TEXT, help="Sent as it is when given."),
     click.option("--structured-output", is_flag=True, help="Ask for the verdict by JSON schema."),
+    click.option(
+        "--lane",
+        "lanes",
+        type=TEXT,
+        multiple=True,
+        help="A deployment of the same model on its own resource; IWB_BATCH_LANE_<NAME>_ENDPOINT, _API_KEY, _JUDGE.",
+    ),
     click.option("--repeats", type=Whole(1), default=1, show_default=True, help="How often each request is judged."),
     click.option(
         "--orders",
@@ -175,11 +182,23 @@ def _request(context: click.Context, given: dict[str, Any]) -> SubmitRequest:
     judge = JudgeSettings(
         **{name: given[name] for name in ("judge", "provider", "max_completion_tokens", "reasoning_effort")},
         **{name: given[name] for name in ("structured_output", "repeats", "orders", "protocol")},
+        lanes=_lanes(given["lanes"], given["judge"]),
     )
+    given["lanes"] = tuple(sorted(given["lanes"]))  # the order of the words makes no other run
     options = Options(**{name: given[name] for name in Options.__dataclass_fields__})
     waiting = Waiting(wait=given["wait"], grace=given["grace"])
     named = frozenset(name for name in given if context.get_parameter_source(name) in _SAID)
     return SubmitRequest(inputs, judge, options, waiting, context.obj.runs_dir, given["run"], named)
+
+
+def _lanes(names: tuple[str, ...], judge: str) -> tuple[tuple[str, str], ...]:
+    """(lane, deployment): the lane's own deployment where its variable names one, else ``--judge``."""
+    if len(set(names)) != len(names):
+        raise UsageError("--lane: a name is given twice", hint="Each lane is one resource.")
+    if "online" in names:
+        raise UsageError("--lane online: the word is taken", hint="Choose another name.")
+    variables = {name: f"IWB_BATCH_LANE_{name.upper().replace('-', '_')}_JUDGE" for name in names}
+    return tuple(sorted((name, os.environ.get(variable, "").strip() or judge) for name, variable in variables.items()))
 
 
 def _dry_run_text(n_items: int, found: Any) -> str:

@@ -23,6 +23,7 @@ class BatchRow:
     n_requests: int
     n_bytes: int
     n_tokens: int
+    lane: str
     state: BatchState
     remote_status: str | None
     remote_batch_id: str | None
@@ -48,7 +49,7 @@ class BatchRow:
 
 _SELECT = (
     "SELECT b.batch_id, b.request_file_id, f.name AS file_name, f.sha256 AS file_sha256, f.n_requests, f.n_bytes,"
-    " f.n_tokens, b.state, b.remote_status, b.remote_batch_id, b.input_file_id, b.input_expires_at, b.output_file_id,"
+    " f.n_tokens, f.lane, b.state, b.remote_status, b.remote_batch_id, b.input_file_id, b.input_expires_at, b.output_file_id,"
     " b.error_file_id, b.began, b.count_total, b.count_completed, b.count_failed, b.called_at, b.submitted_at,"
     " b.ended_at, b.not_before, b.refusals, b.fresh_uploads, b.empty_listings, b.not_found_polls, b.wanting_since,"
     " b.error"
@@ -126,12 +127,24 @@ def replace(database: Database, batch: BatchRow, state: BatchState, at: str, **c
     return cursor.lastrowid
 
 
-def tokens_in_flight(database: Database) -> int:
+def learned_limit(database: Database, lane: str) -> int | None:
+    """Enqueued-token limit a lane's refusals have taught, None before the first."""
+    found: int | None = database.value("SELECT enqueued_limit FROM lane WHERE lane = ?", (lane,))
+    return found
+
+
+def learn_limit(database: Database, lane: str, limit: int) -> None:
+    """Keep what a refusal has taught about a lane."""
+    database.execute("UPDATE lane SET enqueued_limit = ? WHERE lane = ?", (limit, lane))
+
+
+def tokens_in_flight(database: Database, lane: str) -> int:
     """Estimated input tokens of batches that hold the provider's queue."""
     return int(
         database.value(
             "SELECT coalesce(sum(f.n_tokens), 0) FROM batch b JOIN request_file f USING (request_file_id)"
-            " WHERE b.state IN ('creating', 'submitted')"
+            " WHERE b.state IN ('creating', 'submitted') AND f.lane = ? AND f.online = 0",
+            (lane,),
         )
     )
 

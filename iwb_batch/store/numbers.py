@@ -46,8 +46,18 @@ def facts(database: Database) -> RunFacts:
         retried_requests=int(database.value("SELECT count(*) FROM request WHERE fresh_from > 0")),
         models=models,
         price_source=run.price_source,
-        notes=run.notes,
+        notes=(*run.notes, *_lane_note(database)),
     )
+
+
+def _lane_note(database: Database) -> list[str]:
+    """The lanes with what each was sent, when there are several."""
+    rows = database.rows(
+        "SELECT l.lane, l.deployment, l.host, coalesce(sum(f.n_requests), 0) FROM lane l"
+        " LEFT JOIN request_file f ON f.lane = l.lane AND f.online = 0 WHERE l.lane <> '' GROUP BY l.lane ORDER BY l.rowid"
+    )
+    named = [f"{lane} ({deployment} on {host}, {n} requests)" for lane, deployment, host, n in rows]
+    return [f"lanes: {', '.join(named)}"] if named else []
 
 
 def _changed(database: Database) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -247,17 +247,33 @@ class PlannedAttempt:
     changed: str | None
 
 
+def add_lanes(database: Database, lanes: Iterable[tuple[str, str, str]]) -> None:
+    """Enter (lane, deployment, host)."""
+    database.execute_many("INSERT INTO lane (lane, deployment, host) VALUES (?, ?, ?)", lanes)
+
+
+def idlest_lane(database: Database, lanes: Sequence[str]) -> str:
+    """Of the lanes, in their order, the one whose request files hold the fewest tokens so far."""
+    held = {
+        row[0]: row[1]
+        for row in database.rows("SELECT lane, sum(n_tokens) FROM request_file WHERE online = 0 GROUP BY lane")
+    }
+    return min(lanes, key=lambda lane: held.get(lane, 0))
+
+
 def next_file_number(database: Database) -> int:
     """Number of the next request file, from 1."""
     return int(database.value("SELECT coalesce(max(request_file_id), 0) + 1 FROM request_file"))
 
 
-def open_request_file(database: Database, number: int, name: str, at: str, *, online: bool = False) -> None:
+def open_request_file(
+    database: Database, number: int, name: str, at: str, *, lane: str = "", online: bool = False
+) -> None:
     """Enter a request file that is being written; ``close_request_file`` completes it in the same transaction."""
     database.execute(
-        "INSERT INTO request_file (request_file_id, name, sha256, n_requests, n_bytes, n_tokens, created_at, online)"
-        " VALUES (?, ?, '', 1, 0, 0, ?, ?)",
-        (number, name, at, int(online)),
+        "INSERT INTO request_file (request_file_id, name, sha256, n_requests, n_bytes, n_tokens, created_at, lane,"
+        " online) VALUES (?, ?, '', 1, 0, 0, ?, ?, ?)",
+        (number, name, at, lane, int(online)),
     )
 
 

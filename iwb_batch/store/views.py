@@ -46,7 +46,6 @@ class Run:
     price_cached: float | None
     price_output: float | None
     price_source: str | None
-    enqueued_limit: int | None
 
 
 def run(database: Database) -> Run:

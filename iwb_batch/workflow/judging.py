@@ -33,13 +33,9 @@ class Judging:
     def __init__(self, benchmark: Benchmark, settings: JudgeSettings) -> None:
         self.benchmark = benchmark
         self.settings = settings
-        self.renderer = LineRenderer(
-            benchmark.system,
-            benchmark.template,
-            model=settings.judge,
-            token_parameter=settings.token_parameter,
-            extra_body=_extra_body(benchmark, settings),
-        )
+        deployments = dict(settings.lanes) or {"": settings.judge}
+        self._renderers = {lane: _renderer(benchmark, settings, model) for lane, model in deployments.items()}
+        self.renderer = next(iter(self._renderers.values()))
         self.tokens = tokens.PromptTokens(tokens.best_counter(), benchmark.system, benchmark.template)
         self._schema_text = schemas.read_text(benchmark.schema)
         self._reader: VerdictReader | None = None
@@ -56,6 +52,7 @@ class Judging:
             structured_output=judge["structured_output"],
             sampling=judge["sampling"],
             token_parameter=judge["token_parameter"],
+            lanes=tuple(judge["lanes"].items()),
             repeats=stored["repeats"],
             orders=stored["orders"],
             protocol=stored["protocol"],
@@ -64,7 +61,7 @@ class Judging:
 
     def through(self, deployment: str) -> Judging:
         """The same judging through another deployment."""
-        return Judging(self.benchmark, replace(self.settings, judge=deployment))
+        return Judging(self.benchmark, replace(self.settings, judge=deployment, lanes=()))
 
     @property
     def prompt_sha256(self) -> str:
@@ -76,7 +73,12 @@ class Judging:
         """Over the schema verdicts are checked against."""
         return sha256_text(self._schema_text)
 
-    def render(self, run_id: str, to_send: ToSend) -> tuple[PlannedAttempt, bytes]:
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """Names of the lanes; one empty name without ``--lane``."""
+        return tuple(self._renderers)
+
+    def render(self, run_id: str, to_send: ToSend, lane: str = "") -> tuple[PlannedAttempt, bytes]:
         """One line of a request file, with the attempt that goes with it (its line number is the writer's)."""
         limit = lifecycle.next_token_limit(
             to_send.last_outcome, to_send.last_limit, self.settings.max_completion_tokens
@@ -93,7 +95,8 @@ class Judging:
             n_tokens=self.tokens.count(fields),
             changed=changed,
         )
-        return attempt, self.renderer.line(name, fields, limit)
+        renderer = self._renderers.get(lane, self.renderer)
+        return attempt, renderer.line(name, fields, limit)
 
     def messages(self, item: Item, answer: str, request: Request) -> list[dict[str, str]]:
         """The messages of a request, as sent."""
@@ -125,6 +128,16 @@ class Judging:
         if request.pair_order is not None:
             return preference_judgement(verdict, request.pair_order)
         return score_judgement(verdict)
+
+
+def _renderer(benchmark: Benchmark, settings: JudgeSettings, model: str) -> LineRenderer:
+    return LineRenderer(
+        benchmark.system,
+        benchmark.template,
+        model=model,
+        token_parameter=settings.token_parameter,
+        extra_body=_extra_body(benchmark, settings),
+    )
 
 
 def _extra_body(benchmark: Benchmark, settings: JudgeSettings) -> dict[str, Any]:

@@ -36,6 +36,13 @@ def connect_from(
             from iwb_batch.providers.files import FilesProvider
 
             return FilesProvider()
+        if not options.lanes:
+            return open_one(provider, options, None)
+        from iwb_batch.providers.lanes import Lanes
+
+        return Lanes({lane: open_one(provider, options, lane) for lane in options.lanes})
+
+    def open_one(provider: str, options: Options, lane: str | None) -> BatchProvider:
         from iwb_batch.providers.connection import from_environment
         from iwb_batch.providers.openai_batch import OpenAIBatch
         from iwb_batch.providers.redaction import install
@@ -46,6 +53,7 @@ def connect_from(
             api_version=options.api_version,
             entra_scope=options.entra_scope,
             environ=environ,
+            lane=lane,
         )
         install(connection.secrets)
         for warning in connection.warnings:

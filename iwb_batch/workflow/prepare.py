@@ -171,6 +171,7 @@ def prepare(
     row = _run_row(prepared, inputs, settings, options, dataset, prices, created_at, judging)
     with database.transaction():
         plan.set_run(database, row, lifecycle.policy(options.max_resubmits, options.resubmit_filtered))
+        plan.add_lanes(database, _lanes(settings, host))
         plan.add_requests(database, planned_requests(database, loader.benchmark, settings))
     return prepared
 
@@ -193,6 +194,7 @@ def _covered(
             "structured_output": settings.structured_output,
             "sampling": settings.sampling,
             "token_parameter": settings.token_parameter,
+            "lanes": dict(settings.lanes),
         },
         "strip_reasoning": inputs.strip_reasoning,
         "empty_responses": inputs.empty_responses,
@@ -205,6 +207,14 @@ def _covered(
         "subset": dataset.subset,
         "split": inputs.split,
     }
+
+
+def _lanes(settings: JudgeSettings, host: str) -> list[tuple[str, str, str]]:
+    """(lane, deployment, host); the host of several lanes reads ``west=host1 east=host2``."""
+    if not settings.lanes:
+        return [("", settings.judge, host)]
+    hosts = dict(part.split("=", 1) for part in host.split(" ") if "=" in part)
+    return [(lane, deployment, hosts.get(lane, host)) for lane, deployment in settings.lanes]
 
 
 def planned_requests(database: Database, benchmark: Benchmark, settings: JudgeSettings) -> Iterator[Request]:

@@ -6,7 +6,7 @@ from iwb_batch.core import lifecycle
 from iwb_batch.core.lifecycle import BatchEnd, Refusal
 from iwb_batch.model import BatchState, Outcome
 from iwb_batch.providers.base import Rejected, RemoteBatch, Unavailable
-from iwb_batch.store import answers, batches
+from iwb_batch.store import answers, batches, views
 from iwb_batch.store.batches import BatchRow
 from iwb_batch.workflow.clock import seconds_of
 from iwb_batch.workflow.download import Arrived, download_both
@@ -241,6 +241,12 @@ def stop_where_needed(session: Session, batch: BatchRow) -> list[str]:
         message = answers.first_message(session.database, batch.request_file_id, outcome, code) or "no message"
         ended = f"{n} of {batch.n_requests} requests of {batch.file_name} ended {outcome}"
         reason = f"{ended} with {code or 'no code'}: {message}"
+        session.stand("halted", reason)
+        return [reason]
+    models = views.models(session.database)
+    if session.options.lanes and len(models) > 1:
+        named = ", ".join(f"{model} ({n} answers)" for model, n in models.items())
+        reason = f"lanes must hold one model, the answers name {len(models)}: {named}"
         session.stand("halted", reason)
         return [reason]
     account = answers.count_outcome(session.database, batch.request_file_id, Outcome.ACCOUNT)

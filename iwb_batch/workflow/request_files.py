@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from iwb_batch.core.split import Filler, Limits
-from iwb_batch.store import plan
+from iwb_batch.store import batches, plan
 from iwb_batch.store.database import Database
 from iwb_batch.store.plan import PlannedAttempt, ToSend
 from iwb_batch.workflow import pilot
@@ -29,11 +29,16 @@ class Measured:
 
 
 def limits_of(session: Session) -> Limits:
-    """Limits of a request file: the user's, and the enqueued-token limit learned so far."""
-    known = [n for n in (session.options.enqueued_token_limit, session.run.enqueued_limit) if n is not None]
+    """Limits of a request file: the user's, and the smallest enqueued-token limit learned so far."""
+    known = [n for n in (session.options.enqueued_token_limit, _learned(session)) if n is not None]
     return Limits(
         session.options.max_requests_per_file, session.options.max_bytes_per_file, min(known) if known else None
     )
+
+
+def _learned(session: Session) -> int | None:
+    limits = [batches.learned_limit(session.database, lane) for lane in session.judging.lanes]
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def measure(database: Database, judging: Judging, run_id: str, limits: Limits) -> Measured:
@@ -59,30 +64,51 @@ class Route:
 
 def write_request_files(session: Session, online: Route | None = None) -> int:
     """Write request files for every open request without an open attempt; returns how many requests."""
-    judging = session.judging if online is None else online.judging
     plan.mark_sendable(session.database)
     pilot.restrict(session)
     total = plan.count_sendable(session.database)
     if total == 0:
         return 0
-    run_id, learned, done = session.run.run_id, session.run.enqueued_limit, 0
-    filler = Filler(limits_of(session))
     with ExitStack() as stack:
-        current: _OpenFile | None = None
-        for to_send in plan.sendable(session.database):
-            attempt, line = judging.render(run_id, to_send)
-            if filler.add(len(line), _within(learned, attempt.n_tokens), _name(to_send)):
-                if current is not None:
-                    current.commit()
-                    stack.close()
-                current = stack.enter_context(_open_file(session, online))
-            assert current is not None, "the first line opens a file"
-            current.add(attempt, line)
-            done += 1
+        writer = _Writer(session, online, stack)
+        for done, to_send in enumerate(plan.sendable(session.database), start=1):
+            writer.add(to_send)
             session.progress.count("writing requests", done, total)
-        if current is not None:
-            current.commit()
-    return done
+        writer.commit()
+    return total
+
+
+class _Writer:
+    """Cuts the stream of requests into files; each file goes to the lane with the least to do so far."""
+
+    def __init__(self, session: Session, online: Route | None, stack: ExitStack) -> None:
+        self._session = session
+        self._online = online
+        self._stack = stack
+        self._judging = session.judging if online is None else online.judging
+        self._run_id = session.run.run_id
+        self._learned = _learned(session)
+        self._filler = Filler(limits_of(session))
+        self._lane = self._judging.lanes[0]
+        self._current: _OpenFile | None = None
+
+    def add(self, to_send: ToSend) -> None:
+        """Append one request, in a new file where it does not fit into the present one."""
+        attempt, line = self._judging.render(self._run_id, to_send, self._lane)
+        if self._filler.add(len(line), _within(self._learned, attempt.n_tokens), _name(to_send)):
+            self.commit()
+            self._lane = plan.idlest_lane(self._session.database, self._judging.lanes)
+            attempt, line = self._judging.render(self._run_id, to_send, self._lane)
+            self._current = self._stack.enter_context(_open_file(self._session, self._lane, self._online))
+        assert self._current is not None, "the first line opens a file"
+        self._current.add(attempt, line)
+
+    def commit(self) -> None:
+        """Complete the present file, if there is one."""
+        if self._current is not None:
+            self._current.commit()
+            self._current = None
+            self._stack.close()
 
 
 def _within(learned: int | None, n_tokens: int) -> int:
@@ -137,11 +163,13 @@ class _OpenFile:
 
 
 @contextmanager
-def _open_file(session: Session, online: Route | None) -> Iterator[_OpenFile]:
+def _open_file(session: Session, lane: str, online: Route | None) -> Iterator[_OpenFile]:
     with session.database.transaction():
         number = plan.next_file_number(session.database)
-        name = f"{number:04d}.jsonl" if online is None else f"{number:04d}-online.jsonl"
-        plan.open_request_file(session.database, number, name, session.clock.stamp(), online=online is not None)
+        suffix = "-online" if online is not None else f"-{lane}" if lane else ""
+        name = f"{number:04d}{suffix}.jsonl"
+        at = session.clock.stamp()
+        plan.open_request_file(session.database, number, name, at, lane=lane, online=online is not None)
         with WholeFile(session.folder.requests / name) as whole:
             yield _OpenFile(session, whole, number, None if online is None else online.by)
     session.boundary("request_file_planned")

@@ -24,13 +24,17 @@ ASSUMED_OUTPUT_TOKENS = 1_000
 
 
 def send_what_fits(session: Session) -> None:
-    """Move planned batches on as far as quota, budget and the provider allow, in order."""
+    """Move planned batches on as far as quota, budget and the provider allow, in order; each lane has its quota."""
+    full: set[str] = set()
     for batch in batches.in_state(session.database, BatchState.PLANNED, BatchState.UPLOADED):
         if not session.may_send:
             return
-        if not session.is_due(batch.not_before):
+        if batch.lane in full or not session.is_due(batch.not_before):
             continue
-        if not _fits_quota(session, batch) or not _fits_budget(session, batch):
+        if not _fits_quota(session, batch):
+            full.add(batch.lane)
+            continue
+        if not _fits_budget(session, batch):
             return
         if batch.state is BatchState.PLANNED:
             uploaded = _upload(session, batch)
@@ -50,16 +54,17 @@ def waiting_reason(session: Session) -> str | None:
     return next(iter(sorted(reasons)), None)
 
 
-def _limit(session: Session) -> int | None:
-    known = [n for n in (session.options.enqueued_token_limit, session.run.enqueued_limit) if n is not None]
+def _limit(session: Session, lane: str) -> int | None:
+    learned = batches.learned_limit(session.database, lane)
+    known = [n for n in (session.options.enqueued_token_limit, learned) if n is not None]
     return min(known) if known else None
 
 
 def _fits_quota(session: Session, batch: BatchRow) -> bool:
-    limit = _limit(session)
+    limit = _limit(session, batch.lane)
     if limit is None:
         return True
-    in_flight = batches.tokens_in_flight(session.database)
+    in_flight = batches.tokens_in_flight(session.database, batch.lane)
     if in_flight + batch.n_tokens <= limit:
         return True
     if batch.n_tokens > limit and batch.n_requests > 1:
@@ -317,10 +322,10 @@ def _refused_at_create(session: Session, batch: BatchRow, error: Rejected) -> No
 def queue_full(session: Session, batch: BatchRow, said: str) -> None:
     """Learn from a refusal for enqueued tokens: back off, and assume a limit. Costs no budget."""
     refusals = batch.refusals + 1
-    in_flight = batches.tokens_in_flight(session.database)
+    in_flight = batches.tokens_in_flight(session.database, batch.lane)
     learned = lifecycle.learned_limit(
         lifecycle.limit_named(said),
-        _limit(session),
+        _limit(session, batch.lane),
         in_flight=in_flight,
         n_tokens=batch.n_tokens,
         refusals=refusals,
@@ -329,6 +334,6 @@ def queue_full(session: Session, batch: BatchRow, said: str) -> None:
     with session.database.transaction():
         batches.note(session.database, batch, refusals=refusals, not_before=session.later(wait), error=said)
         if learned is not None:
-            plan.update_run(session.database, enqueued_limit=learned)
+            batches.learn_limit(session.database, batch.lane, learned)
             session.event("limit_learned", f"{learned} enqueued tokens: {said}", batch.batch_id)
     session.progress.say(f"{batch.file_name}: the deployment's queue is full ({said}); next try in {wait:.0f} s")

@@ -44,6 +44,8 @@ class JudgeSettings:
     orders: Literal["both", "chosen-first", "rejected-first", "random"] = "both"
     protocol: str | None = None
     """None: the benchmark's own."""
+    lanes: tuple[tuple[str, str], ...] = ()
+    """(lane, deployment) of each ``--lane``; empty: one resource, one deployment."""
     sampling: Literal["seed", "none"] = "none"
     token_parameter: Literal["max_tokens", "max_completion_tokens"] = "max_completion_tokens"  # noqa: S105 (tokens of text)
 
@@ -65,6 +67,8 @@ class Options:
     api_version: str | None = None
     auth: Literal["key", "entra"] = "key"
     entra_scope: str | None = None
+    lanes: tuple[str, ...] = ()
+    """Names of the lanes whose credentials are needed."""
 
     def stored(self) -> dict[str, Any]:
         """As run.db keeps them."""
@@ -74,7 +78,8 @@ class Options:
     def restored(cls, values: Mapping[str, Any]) -> Options:
         """From run.db; keys of other versions are passed over."""
         known = {f.name for f in dataclasses.fields(cls)}
-        return cls(**{name: value for name, value in values.items() if name in known})
+        restored = {name: value for name, value in values.items() if name in known}
+        return cls(**{**restored, "lanes": tuple(restored.get("lanes", ()))})
 
 
 @dataclass(frozen=True, slots=True)
