@@ -36,8 +36,13 @@ class Answered:
     good: bool = True
 
 
-def answer_line(raw: bytes, judge: Judge, fault: str | None, shape: Shape, created: int) -> Answered:
-    """Run one request line through the judge and a fault, both of which may turn it into an error line."""
+def answer_line(
+    raw: bytes, judge: Judge, fault: str | None, shape: Shape, created: int, *, checked: bool = True
+) -> Answered:
+    """Run one request line through the judge and a fault, both of which may turn it into an error line.
+
+    ``checked``: parameters are checked as a reasoning deployment does, before the judge sees them.
+    """
     line = orjson.loads(raw)
     custom_id, body = line["custom_id"], line["body"]
     if fault in ERRORS:
@@ -45,8 +50,7 @@ def answer_line(raw: bytes, judge: Judge, fault: str | None, shape: Shape, creat
     if fault == "request_timeout":
         late = dead_line(custom_id, "request_timeout", "The request could not be answered in time.", shape)
         return Answered(error=(late,), succeeded=False, executed=False, good=False)
-    refused = unsupported(body)
-    if refused is not None:
+    if checked and (refused := unsupported(body)) is not None:
         return _failed(custom_id, 400, refused, shape)
     try:
         completion = judge.answer(body)
@@ -54,10 +58,12 @@ def answer_line(raw: bytes, judge: Judge, fault: str | None, shape: Shape, creat
         return _failed(custom_id, failure.status, failure.body, shape)
     completion = spoil(completion, fault, body)
     text = response_line(custom_id, 200, completion_body(completion, shape, created), shape)
+    if fault == "surrogate":
+        text = text.replace(SURROGATE_MARK.encode(), rb"\ud83d")
     return _with_line_fault(custom_id, text, fault, shape)
 
 
-def _failed(custom_id: str, status: int, body: Mapping[str, Any], shape: Shape) -> Answered:
+def _failed(custom_id: str, status: int, body: Any, shape: Shape) -> Answered:
     line = response_line(custom_id, status, body, shape)
     return Answered(error=(line,), succeeded=False, executed=False, good=False)
 
@@ -215,10 +221,10 @@ def unsupported(body: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def completion_body(completion: Completion, shape: Shape, created: int) -> dict[str, Any]:
+def completion_body(completion: Completion, shape: Shape, created: int) -> Any:
     """A chat completion as the API shows it; Azure adds what its content filter found."""
     if completion.raw is not None:
-        return dict(completion.raw)
+        return orjson.Fragment(completion.raw)
     filtered = completion.finish_reason == "content_filter"
     message = {"role": "assistant", "content": completion.content, "refusal": completion.refusal}
     choice: dict[str, Any] = {
@@ -255,7 +261,7 @@ def usage_body(usage: Usage) -> dict[str, Any]:
     }
 
 
-def response_line(custom_id: str, status: int, body: Mapping[str, Any], shape: Shape) -> bytes:
+def response_line(custom_id: str, status: int, body: Any, shape: Shape) -> bytes:
     """One line with a response, whatever its status; Azure's lines have no ``id``."""
     response = {"body": body, "request_id": str(uuid.uuid4()), "status_code": status}
     return _line(custom_id, response, None, shape)
@@ -268,5 +274,4 @@ def dead_line(custom_id: str, code: str, message: str, shape: Shape) -> bytes:
 
 def _line(custom_id: str, response: Mapping[str, Any] | None, error: Mapping[str, Any] | None, shape: Shape) -> bytes:
     head = {"id": f"batch_req_{uuid.uuid4().hex}"} if shape == "openai" else {}
-    text = orjson.dumps({**head, "custom_id": custom_id, "response": response, "error": error}) + b"\n"
-    return text.replace(SURROGATE_MARK.encode(), rb"\ud83d")
+    return orjson.dumps({**head, "custom_id": custom_id, "response": response, "error": error}) + b"\n"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from iwb_batch.emulator.answers import Shape
-from iwb_batch.emulator.execution import Execution
+from iwb_batch.emulator.execution import Execution, Order
 from iwb_batch.emulator.faults import BatchFault, first
 from iwb_batch.emulator.files import StoredFile
+from iwb_batch.emulator.state import State
 from iwb_batch.emulator.validation import Span
 
 TERMINAL = frozenset({"completed", "failed", "expired", "cancelled"})
@@ -47,15 +47,51 @@ class Batch:
     errors: list[dict[str, Any]] = field(default_factory=list)
     times: dict[str, int] = field(default_factory=dict)
     spans: list[Span] = field(default_factory=list)
+    """Its lines, from validation until it ends."""
+    total: int = 0
+    completed: int = 0
+    """As published; until then the execution counts."""
+    failed: int = 0
+    order: Order | None = None
+    """How its lines run; None before they do."""
     execution: Execution | None = None
-    paths: tuple[Path, Path] | None = None
-    output: StoredFile | None = None
-    error: StoredFile | None = None
+    output: str | None = None
+    """Id of the output file."""
+    error: str | None = None
+    """Id of the error file."""
 
     @property
     def tokens(self) -> int:
         """Tokens the batch holds in the queue until it ends."""
         return self.source.n_bytes // BYTES_PER_TOKEN
+
+    def record(self) -> dict[str, Any]:
+        """As plain data, without what a restart can find out again: the lines and what came of them so far."""
+        value: dict[str, Any] = {name: getattr(self, name) for name in PLAIN}
+        return value | {
+            "source": self.source.record(),
+            "faults": [asdict(fault) for fault in self.faults],
+            "order": self.order.record() if self.order else None,
+        }
+
+    @classmethod
+    def restored(cls, value: Mapping[str, Any], state: State) -> Batch:
+        """From plain data; every listing shows it."""
+        source, order = StoredFile.restored(value["source"], state), value["order"]
+        return cls(
+            **{name: value[name] for name in PLAIN},
+            source=source,
+            visible_from=0,
+            faults=[BatchFault(**fault | {"nth": tuple(fault["nth"])}) for fault in value["faults"]],
+            order=Order.restored(order, source.path, state.content(order["journal"])) if order else None,
+        )
+
+
+PLAIN = (
+    *("key", "number", "endpoint", "metadata", "shape", "created_at", "deployment", "stage_left", "status", "hidden"),
+    *("polls", "reads", "errors", "times", "total", "completed", "failed", "output", "error"),
+)
+"""Fields that are plain data already."""
 
 
 def shown(batch: Batch) -> dict[str, Any]:
@@ -72,8 +108,8 @@ def shown(batch: Batch) -> dict[str, Any]:
         "input_file_id": batch.source.key,
         "completion_window": "24h",
         "status": _status(batch),
-        "output_file_id": output.key if output else nothing,
-        "error_file_id": error.key if error else nothing,
+        "output_file_id": output or nothing,
+        "error_file_id": error or nothing,
         "created_at": int(batch.created_at),
         "expires_at": int(batch.created_at) + WINDOW,
         "request_counts": _counts(batch),
@@ -99,11 +135,12 @@ def _counts(batch: Batch) -> dict[str, int | None]:
     if first(batch.faults, "null_counts"):
         return {"total": None, "completed": None, "failed": None}
     run = batch.execution
+    completed, failed = (run.journal.completed, run.journal.failed) if run else (batch.completed, batch.failed)
     lie = first(batch.faults, "wrong_counts")
     return {
-        "total": len(batch.spans) + (lie.total if lie else 0),
-        "completed": (run.completed if run else 0) + (lie.completed if lie else 0),
-        "failed": (run.failed if run else 0) + (lie.failed if lie else 0),
+        "total": batch.total + (lie.total if lie else 0),
+        "completed": completed + (lie.completed if lie else 0),
+        "failed": failed + (lie.failed if lie else 0),
     }
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from iwb_batch.emulator.http import ApiError, HttpReply
 from iwb_batch.emulator.listing import Listing
 from iwb_batch.emulator.multipart import Form
 from iwb_batch.emulator.settings import Settings
+from iwb_batch.emulator.state import State
 
 MIN_EXPIRY, MAX_EXPIRY = 3_600, 2_592_000
 """Seconds; the range of the reference. The guide's lower bound of 14 days is not enforced by the real service."""
@@ -25,6 +26,8 @@ class StoredFile:
     """A file: its bytes are at ``path``, times are Unix seconds."""
 
     key: str
+    number: int
+    """Place among all files ever made."""
     filename: str
     purpose: str
     path: Path
@@ -46,10 +49,17 @@ class StoredFile:
             return "pending"
         return "error" if self.error_details else "processed"
 
-    def poll(self) -> None:
-        """Count one GET of the file."""
-        if self.polls_left:
-            self.polls_left -= 1
+    def record(self) -> dict[str, Any]:
+        """As plain data, without what only a running service needs."""
+        value = asdict(self) | {"path": self.path.name}
+        del value["visible_from"]
+        return value
+
+    @classmethod
+    def restored(cls, value: Mapping[str, Any], state: State) -> StoredFile:
+        """From plain data; every listing shows it."""
+        fields = {name: item for name, item in value.items() if name != "kind"}
+        return cls(**fields | {"path": state.content(value["path"]), "visible_from": 0})
 
     def shown(self) -> dict[str, Any]:
         """The file object as the API shows it."""
@@ -69,16 +79,38 @@ class StoredFile:
 class Files:
     """All files of one service. Not locked: the service calls it under its own lock."""
 
-    def __init__(self, folder: Path, settings: Settings, clock: Callable[[], float]) -> None:
-        self._folder = folder
+    def __init__(self, state: State, settings: Settings, clock: Callable[[], float]) -> None:
+        self._state = state
         self._settings = settings
         self._clock = clock
         self._files: dict[str, StoredFile] = {}
         self._listing = Listing(settings.max_page, settings.max_page)
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def restore(self, published: set[str]) -> None:
+        """Take in what an earlier service kept; of output files only those that a batch has ``published``.
+
+        Raises IwbError where contents are missing.
+        """
+        found = [StoredFile.restored(value, self._state) for value in self._state.load("file")]
+        for stored in sorted(found, key=lambda one: one.number):
+            self._number = max(self._number, stored.number)
+            if self._expired(stored) or (stored.purpose == OUTPUT and stored.key not in published):
+                self._state.remove(stored.key)
+            else:
+                self._state.check_content(stored.path.name, stored.n_bytes)
+                self._files[stored.key] = stored
+
+    def paths(self) -> Iterable[Path]:
+        """The contents of all files."""
+        return (stored.path for stored in self._files.values())
 
     def new_path(self) -> Path:
         """A fresh path in the state folder."""
-        return self._folder / f"{uuid.uuid4().hex}.jsonl"
+        return self._state.new_path()
 
     def upload(self, form: Form, path: Path, faults: Sequence[HttpFault], *, keeps_expiry: bool) -> StoredFile:
         """Take in an upload already written to ``path``; raises ApiError 400 and leaves the path to the caller."""
@@ -101,6 +133,7 @@ class Files:
         lag, pending, broken = (first(faults, name) for name in ("list_lag", "file_pending", "file_error"))
         stored = StoredFile(
             key=f"file-{uuid.uuid4().hex}",
+            number=self._next_number(),
             filename=form.filename or "",
             purpose=INPUT,
             path=path,
@@ -111,22 +144,23 @@ class Files:
             polls_left=pending.polls if pending else self._settings.pending_polls,
             error_details=broken.details if broken else None,
         )
-        self._files[stored.key] = stored
-        return stored
+        return self._add(stored)
 
-    def output(self, path: Path, filename: str) -> StoredFile:
+    def output(self, path: Path, filename: str, *, short_reads: int | None = 0, short_bytes: int = 0) -> StoredFile:
         """Publish a finished output or error file."""
         stored = StoredFile(
             key=f"file-{uuid.uuid4().hex}",
+            number=self._next_number(),
             filename=filename,
             purpose=OUTPUT,
             path=path,
             n_bytes=path.stat().st_size,
             created_at=self._clock(),
             visible_from=self._listing.hidden_for(0),
+            short_reads=short_reads,
+            short_bytes=short_bytes,
         )
-        self._files[stored.key] = stored
-        return stored
+        return self._add(stored)
 
     def get(self, file_id: str) -> StoredFile:
         """The file; raises ApiError 404 when it is unknown, deleted or past its expiry."""
@@ -134,6 +168,14 @@ class Files:
         if stored is None or self._expired(stored):
             raise ApiError.of(404, "404", f"The file '{file_id}' does not exist in this resource.")
         return stored
+
+    def poll(self, file_id: str) -> dict[str, Any]:
+        """The file object, after one GET more of the file; raises ApiError 404."""
+        stored = self.get(file_id)
+        if stored.polls_left:
+            stored.polls_left -= 1
+            self._save(stored)
+        return stored.shown()
 
     def list(self, query: Mapping[str, str]) -> dict[str, Any]:
         """One page of the listing, by ``purpose`` where it is given."""
@@ -150,13 +192,34 @@ class Files:
         if stored.short_reads is None or stored.short_reads > 0:
             length = stored.short_bytes
             stored.short_reads = None if stored.short_reads is None else stored.short_reads - 1
+            self._save(stored)
         return HttpReply(200, {"content-type": "application/octet-stream"}, stored.path, length)
 
-    def delete(self, file_id: str) -> dict[str, Any]:
-        """Forget a file. Its bytes stay on disk until the service closes: a running batch may still read them."""
+    def delete(self, file_id: str, *, in_use: bool) -> dict[str, Any]:
+        """Forget a file; its bytes stay on disk while a batch is reading them."""
         stored = self.get(file_id)
         del self._files[stored.key]
+        self._state.remove(stored.key)
+        if not in_use:
+            self._state.discard(stored.path)
         return {"object": "file", "id": file_id, "deleted": True}
+
+    def release(self, stored: StoredFile) -> None:
+        """A batch has read the file to the end: its bytes go when the file was deleted meanwhile."""
+        if stored.key not in self._files:
+            self._state.discard(stored.path)
+
+    def _next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _add(self, stored: StoredFile) -> StoredFile:
+        self._save(stored)
+        self._files[stored.key] = stored
+        return stored
+
+    def _save(self, stored: StoredFile) -> None:
+        self._state.save("file", stored.key, stored.record())
 
     def _expired(self, stored: StoredFile) -> bool:
         return stored.expires_at is not None and stored.expires_at <= self._clock()

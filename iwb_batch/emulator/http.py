@@ -91,7 +91,7 @@ class HttpReply:
 class ApiError(Exception):
     """A call the service refuses: HTTP status and JSON body, ready to be sent."""
 
-    def __init__(self, status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(f"HTTP {status}")
         self.status = status
         self.body = body
@@ -121,8 +121,8 @@ def kind_of(status: int) -> str:
     return "server_error" if status >= 500 else "invalid_request_error"
 
 
-def json_reply(value: Mapping[str, Any], status: int = 200) -> HttpReply:
-    """A JSON reply with fresh request ids in the headers."""
+def json_reply(value: Any, status: int = 200) -> HttpReply:
+    """A JSON reply (an object, or JSON text as a fragment) with fresh request ids in the headers."""
     request_id = str(uuid.uuid4())
     headers = {"content-type": "application/json", "apim-request-id": request_id, "x-request-id": request_id}
     return HttpReply(status, headers, orjson.dumps(value))

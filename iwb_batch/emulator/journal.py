@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -60,8 +61,9 @@ class Journal:
                 copy(stream, bad, entry.error)
 
     def close(self) -> None:
-        """Close the file."""
-        self._stream.close()
+        """Close the file. What could not be written before cannot be now either, and was never counted."""
+        with suppress(OSError):
+            self._stream.close()
 
     def _count(self, entry: Entry) -> None:
         self.numbers.add(entry.number)

@@ -36,7 +36,7 @@ Wanted = Literal["score", "preference", "text"]
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One answer of a judge. ``raw`` is a whole chat completion to be passed on as it is."""
+    """One answer of a judge. ``raw`` is a whole chat completion, JSON text on one line, to be passed on as it is."""
 
     content: str | None
     finish_reason: str = "stop"
@@ -44,13 +44,17 @@ class Completion:
     model: str = MODEL
     usage: Usage | None = None
     system_fingerprint: str | None = FINGERPRINT
-    raw: Mapping[str, Any] | None = None
+    raw: bytes | None = None
+
+
+class Interrupted(Exception):
+    """The judge was told to stop before it had an answer: the line stays as if it had never been asked."""
 
 
 class LineError(Exception):
-    """The judge has no answer but an HTTP error: status and JSON body for the error file."""
+    """The judge has no answer but an HTTP error: status and JSON body (a mapping, or JSON text as a fragment)."""
 
-    def __init__(self, status: int, body: Mapping[str, Any]) -> None:
+    def __init__(self, status: int, body: Any) -> None:
         super().__init__(f"HTTP {status}")
         self.status = status
         self.body = body
@@ -60,7 +64,10 @@ class Judge(Protocol):
     """Answers the body of one chat request."""
 
     def answer(self, body: Mapping[str, Any]) -> Completion:
-        """The completion for a body; raises LineError when the line ends in an HTTP error."""
+        """The completion for a body; raises LineError when the line ends in an HTTP error.
+
+        A judge that can be stopped has a method ``stop`` and raises Interrupted after it.
+        """
 
 
 class Rehearsal:

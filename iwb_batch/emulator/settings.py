@@ -33,6 +33,8 @@ class Settings:
     cancel_share: float = 0.5
     """Share of a running batch's lines that are done when it is cancelled."""
     concurrency: int = 0
-    """Lines judged at once in the background; 0 judges them in line, at the poll that ends the stage."""
+    """Lines of all batches judged at once in the background; 0 judges them in line, at the poll that ends the stage."""
+    checks_parameters: bool = True
+    """Deployments named like a reasoning model reject sampling parameters; False leaves that to the judge."""
     seed: int = 0
     """Seeds the order of output lines."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from iwb_batch.core import identity
 from iwb_batch.core.compat import Requirements
 from iwb_batch.core.pair_numbers import Longer, PairData, PairRow, Preferred, RewardRow
 from iwb_batch.core.pointwise_numbers import PointwiseData
@@ -46,7 +47,7 @@ def facts(database: Database) -> RunFacts:
         retried_requests=int(database.value("SELECT count(*) FROM request WHERE fresh_from > 0")),
         models=models,
         price_source=run.price_source,
-        notes=(*run.notes, *_lane_note(database)),
+        notes=(*run.notes, *_lane_note(database), *_judge_notes(database, run, models)),
     )
 
 
@@ -58,6 +59,33 @@ def _lane_note(database: Database) -> list[str]:
     )
     named = [f"{lane} ({deployment} on {host}, {n} requests)" for lane, deployment, host, n in rows]
     return [f"lanes: {', '.join(named)}"] if named else []
+
+
+def _judge_notes(database: Database, run: views.Run, models: Mapping[str, int]) -> list[str]:
+    """A judge that changed within the run, and a judge from the maker of the model judged."""
+    change = identity.change_note(list(_stretches(database)))
+    shared = identity.same_maker(run.model_name, (run.judge, *models)) if run.protocol == "rubric" else None
+    family = f"judge and judged model are both made by {shared}: it may prefer its own family's texts"
+    return [note for note in (change, family if shared else None) if note]
+
+
+def _stretches(database: Database) -> Iterator[identity.Answers]:
+    """Answers by request file, in the order of the files; neighbours by the same judge are taken together."""
+    present: identity.Answers | None = None
+    rows = database.rows(
+        "SELECT r.model, r.system_fingerprint, count(*) FROM reading r JOIN attempt a USING (attempt_id)"
+        " WHERE r.http_status = 200 GROUP BY a.request_file_id, r.model, r.system_fingerprint"
+        " ORDER BY a.request_file_id, min(r.reading_id)"
+    )
+    for model, fingerprint, n in rows:
+        if present is not None and (present.model, present.fingerprint) == (model, fingerprint):
+            present = present._replace(n=present.n + n)
+            continue
+        if present is not None:
+            yield present
+        present = identity.Answers(model, fingerprint, n)
+    if present is not None:
+        yield present
 
 
 def _changed(database: Database) -> int:
