@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,11 @@ from iwb_batch.emulator.http import ApiError
 from iwb_batch.emulator.judge import Judge
 from iwb_batch.emulator.ledger import Ledger
 from iwb_batch.emulator.listing import Listing
+from iwb_batch.emulator.refusals import check_create, not_found
 from iwb_batch.emulator.settings import Settings
+from iwb_batch.emulator.state import State
 from iwb_batch.emulator.validation import problem
+from iwb_batch.emulator.workers import Workers
 
 LEARN_MORE = "Learn more: https://aka.ms/aoai_batch/errors."
 EXPIRED = ("batch_expired", "This request could not be executed before the completion window expired.")
@@ -32,6 +35,7 @@ class Batches:
         self,
         *,
         files: Files,
+        state: State,
         settings: Settings,
         judge: Judge,
         faults: FaultPlan,
@@ -39,6 +43,7 @@ class Batches:
         clock: Callable[[], float],
     ) -> None:
         self._files = files
+        self._state = state
         self._settings = settings
         self._judge = judge
         self._faults = faults
@@ -46,6 +51,43 @@ class Batches:
         self._clock = clock
         self._batches: dict[str, Batch] = {}
         self._listing = Listing(20, settings.max_page)
+        self._workers = Workers(settings.concurrency) if settings.concurrency else None
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def restore(self) -> None:
+        """Take in what an earlier service kept; what it left in the middle goes on. Raises IwbError."""
+        found = [Batch.restored(value, self._state) for value in self._state.load("batch")]
+        for batch in sorted(found, key=lambda one: one.number):
+            self._batches[batch.key] = batch
+            if batch.status not in TERMINAL:
+                self._go_on(batch)
+
+    def published(self) -> set[str]:
+        """Ids of the files of all batches that have ended."""
+        return {key for batch in self._batches.values() for key in (batch.output, batch.error) if key}
+
+    def paths(self) -> Iterator[Path]:
+        """What batches that have not ended read and write."""
+        for batch in self._live_ones():
+            yield batch.source.path
+            if batch.order is not None:
+                yield batch.order.journal
+
+    def reads(self, file_id: str) -> bool:
+        """Whether a batch that has not ended needs the input file."""
+        return any(batch.source.key == file_id for batch in self._live_ones())
+
+    @property
+    def live(self) -> int:
+        """Batches that have not ended."""
+        return sum(1 for _ in self._live_ones())
+
+    @property
+    def running(self) -> int:
+        """Lines at the judge."""
+        return sum(batch.execution.running for batch in self._live_ones() if batch.execution is not None)
 
     def create(self, body: Mapping[str, Any], shape: Shape, http_faults: Iterable[HttpFault]) -> dict[str, Any]:
         """Create a batch over a processed file; raises ApiError for what is refused at once."""
@@ -71,6 +113,7 @@ class Batches:
         )
         if self._settings.fail_fast and (refused := self._refused(batch)):
             raise ApiError.listed(refused)
+        self._save(batch)
         self._batches[batch.key] = batch
         self._ledger.batches_created.append(batch.key)
         return shown(batch)
@@ -82,11 +125,13 @@ class Batches:
         gone = first(batch.faults, "gone")
         if gone is not None and batch.polls > gone.polls:
             batch.hidden = True
+            self._save(batch)
             raise not_found(batch_id)
         if batch.status in TERMINAL:
             batch.reads += 1
         else:
             self._live(batch)
+        self._save(batch)
         return shown(batch)
 
     def list(self, query: Mapping[str, str]) -> dict[str, Any]:
@@ -100,19 +145,41 @@ class Batches:
             message = f"Cannot cancel a batch with status '{batch.status}'."
             raise ApiError.of(400, "invalid_request", message)
         if batch.status != "cancelling":
-            if batch.execution is None and batch.status == "in_progress":
+            begins = batch.execution is None and batch.status == "in_progress"
+            self._enter(batch, "cancelling")
+            if begins:
                 self._begin(batch, self._settings.cancel_share)
             if batch.execution is not None:
                 batch.execution.stop()
-            self._enter(batch, "cancelling")
+            self._save(batch)
         return shown(batch)
 
     def close(self) -> None:
-        """Stop what runs in the background and wait for it."""
-        for batch in self._batches.values():
-            if batch.execution is not None:
-                batch.execution.stop()
-                batch.execution.join()
+        """Begin no further line, and wait for those at the judge."""
+        executions = [batch.execution for batch in self._live_ones() if batch.execution is not None]
+        for execution in executions:
+            execution.interrupt()
+        if self._workers is not None:
+            self._workers.close()
+        for execution in executions:
+            execution.journal.close()
+
+    def _live_ones(self) -> Iterator[Batch]:
+        return (batch for batch in self._batches.values() if batch.status not in TERMINAL)
+
+    def _save(self, batch: Batch) -> None:
+        self._state.save("batch", batch.key, batch.record())
+
+    def _go_on(self, batch: Batch) -> None:
+        """Stand where the earlier service stood: the lines in its journal are answered, the others are due."""
+        self._state.check_content(batch.source.path.name, batch.source.n_bytes)
+        if batch.status != "validating":
+            batch.spans = self._scan(batch).spans
+        if batch.order is None:
+            return
+        execution = self._execute(batch, batch.order)
+        if batch.status == "cancelling":
+            execution.stop()
 
     def _find(self, batch_id: str) -> Batch:
         batch = self._batches.get(batch_id)
@@ -156,7 +223,7 @@ class Batches:
             self._progress(batch)
         elif batch.status == "finalizing":
             self._publish(batch)
-            self._enter(batch, "completed")
+            self._end(batch, "completed")
         elif batch.execution is None or batch.execution.done:
             self._stop(batch, "cancelled", CANCELLED if batch.shape == "openai" else None)
 
@@ -172,12 +239,18 @@ class Batches:
         elif refused := self._refused(batch):
             batch.errors = [refused]
         else:
-            limit = self._settings.max_lines
-            found = validation.scan(batch.source.path, endpoint=batch.endpoint.removeprefix("/v1"), max_lines=limit)
-            batch.errors, batch.spans = found.errors, found.spans
-        self._enter(batch, "failed" if batch.errors else "in_progress")
-        if not batch.errors and self._settings.concurrency:
-            self._begin(batch, 1.0)
+            found = self._scan(batch)
+            batch.errors, batch.spans, batch.total = found.errors, found.spans, len(found.spans)
+        if batch.errors:
+            self._end(batch, "failed")
+            return
+        self._enter(batch, "in_progress")
+        if self._workers is not None and first(batch.faults, "stuck") is None:
+            self._begin(batch, due_share(batch))
+
+    def _scan(self, batch: Batch) -> validation.Scan:
+        limit = self._settings.max_lines
+        return validation.scan(batch.source.path, endpoint=batch.endpoint.removeprefix("/v1"), max_lines=limit)
 
     def _refused(self, batch: Batch) -> dict[str, Any] | None:
         """Why the deployment does not take the batch: an unknown name, or too many tokens enqueued."""
@@ -208,66 +281,91 @@ class Batches:
     def _begin(self, batch: Batch, share: float) -> None:
         """Run ``share`` of the lines: at once, or in the background when the settings say so."""
         wrong = first(batch.faults, "all_errored")
-        order = Order(
+        batch.order = Order(
             source=batch.source.path,
-            output=self._files.new_path(),
-            error=self._files.new_path(),
-            spans=batch.spans,
+            journal=self._files.new_path(),
             share=share,
             shape=batch.shape,
             created=int(self._clock()),
             seed=f"{self._settings.seed}/{batch.number}",
             every_line=wrong.kind if wrong else None,
+            checked=self._settings.checks_parameters,
         )
-        batch.execution = Execution(order, self._judge, self._faults, self._ledger)
-        batch.paths = (order.output, order.error)
-        if self._settings.concurrency:
-            batch.execution.start(self._settings.concurrency)
-        else:
-            batch.execution.run()
+        self._save(batch)
+        execution = self._execute(batch, batch.order)
+        if self._workers is None:
+            execution.run()
+
+    def _execute(self, batch: Batch, order: Order) -> Execution:
+        execution = Execution(order, batch.spans, self._judge, self._faults, self._ledger)
+        batch.execution = execution
+        if batch.status == "in_progress" and self._workers is not None:
+            self._workers.add(execution)
+        return execution
 
     def _progress(self, batch: Batch) -> None:
         if first(batch.faults, "stuck"):
             return
         ending = first(batch.faults, *ENDINGS)
         if batch.execution is None:
-            self._begin(batch, 1.0 if ending is None else ending.share)
+            self._begin(batch, due_share(batch))
+        elif self._workers is None:
+            batch.execution.run()
         if batch.execution is None or not batch.execution.done:
             return
-        if ending is None:
+        if batch.execution.broken is not None:
+            batch.errors = [problem("internal_error", batch.execution.broken)]
+            self._stop(batch, "failed", None)
+        elif ending is None:
             self._enter(batch, "finalizing")
         elif ending.fault == "failed_midway":
             batch.errors = [problem(ending.code, ending.message)]
-            self._publish(batch)
-            self._enter(batch, "failed")
+            self._stop(batch, "failed", None)
         else:
             dead = EXPIRED if ending.fault == "expired" else CANCELLED
             self._stop(batch, ending.fault, dead if ending.lines else None)
 
     def _stop(self, batch: Batch, status: str, dead: tuple[str, str] | None) -> None:
         """End before all lines ran; ``dead`` is the code and message of the lines that did not."""
-        if dead is not None and batch.execution is not None:
-            batch.execution.dead_lines(*dead)
-        self._publish(batch)
-        self._enter(batch, status)
+        self._publish(batch, dead)
+        self._end(batch, status)
 
-    def _publish(self, batch: Batch) -> None:
-        """Turn what was written into files; an empty output has no id, an empty error file has one on Azure."""
-        if batch.paths is None:
+    def _end(self, batch: Batch, status: str) -> None:
+        """Let go of what only a running batch needs, after its record says that it has ended."""
+        execution, batch.execution, batch.spans = batch.execution, None, []
+        if execution is not None:
+            batch.completed, batch.failed = execution.journal.completed, execution.journal.failed
+            execution.journal.close()
+        order, batch.order = batch.order, None
+        self._enter(batch, status)
+        self._save(batch)
+        if order is not None:
+            self._state.discard(order.journal)
+        if not self.reads(batch.source.key):
+            self._files.release(batch.source)
+
+    def _publish(self, batch: Batch, dead: tuple[str, str] | None = None) -> None:
+        """Turn what was answered into files; an empty output has no id, an empty error file has one on Azure."""
+        if batch.execution is None:
             return
-        output, error = batch.paths
+        output, error = self._files.new_path(), self._files.new_path()
+        batch.execution.split(output, error, dead)
         if output.stat().st_size:
-            batch.output = self._files.output(output, f"{batch.key}_output.jsonl")
-            self._shorten(batch, batch.output)
+            fault = first(batch.faults, "short_output")
+            short = {"short_reads": fault.reads, "short_bytes": whole_lines(output, fault.share)} if fault else {}
+            batch.output = self._files.output(output, f"{batch.key}_output.jsonl", **short).key
         always = batch.shape == "azure" and first(batch.faults, "no_error_file") is None
         if always or error.stat().st_size:
-            batch.error = self._files.output(error, f"{batch.key}_error.jsonl")
+            batch.error = self._files.output(error, f"{batch.key}_error.jsonl").key
+        for path, key in ((output, batch.output), (error, batch.error)):
+            if key is None:
+                self._state.discard(path)
 
-    def _shorten(self, batch: Batch, output: StoredFile) -> None:
-        fault = first(batch.faults, "short_output")
-        if fault is not None:
-            output.short_reads = fault.reads
-            output.short_bytes = whole_lines(output.path, fault.share)
+
+def due_share(batch: Batch) -> float:
+    """Share of the lines that run: all, unless a fault ends the batch earlier."""
+    ending = first(batch.faults, *ENDINGS)
+    return 1.0 if ending is None else ending.share
 
 
 def whole_lines(path: Path, share: float) -> int:
@@ -275,30 +373,3 @@ def whole_lines(path: Path, share: float) -> int:
     with path.open("rb") as stream:
         sizes = [len(line) for line in stream]
     return sum(sizes[: int(share * len(sizes))])
-
-
-def not_found(batch_id: str) -> ApiError:
-    """The refusal for a batch id the resource does not know."""
-    return ApiError.of(404, "404", f"The batch '{batch_id}' does not exist in this resource.")
-
-
-def check_create(body: Mapping[str, Any]) -> str:
-    """Check a create call; returns the endpoint without ``/v1``. Raises ApiError 400."""
-    endpoint = str(body.get("endpoint") or "").removeprefix("/v1")
-    if endpoint != "/chat/completions":
-        raise ApiError.of(400, "invalid_value", "The endpoint must be '/chat/completions'.", param="endpoint")
-    if body.get("completion_window") != "24h":
-        raise ApiError.of(400, "invalid_value", "The completion window must be '24h'.", param="completion_window")
-    metadata = body.get("metadata")
-    if metadata is not None and not _good_metadata(metadata):
-        message = "Metadata holds at most 16 pairs of text: keys up to 64 characters, values up to 512."
-        raise ApiError.of(400, "invalid_value", message, param="metadata")
-    return endpoint
-
-
-def _good_metadata(value: Any) -> bool:
-    return (
-        isinstance(value, Mapping)
-        and len(value) <= 16
-        and all(len(key) <= 64 and isinstance(text, str) and len(text) <= 512 for key, text in value.items())
-    )

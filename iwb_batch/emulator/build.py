@@ -22,11 +22,13 @@ def build_service(
     state: Path | None,
     upstream: str | None = None,
     upstream_key: str | None = None,
+    upstream_model: str | None = None,
     concurrency: int = UPSTREAM_CONCURRENCY,
 ) -> Service:
-    """A service with the named judge, or one that sends every line to ``upstream``.
+    """A service with the named judge, or one that sends every line to ``upstream``, ``concurrency`` at once.
 
-    Raises UsageError for an unknown judge, InputError for a bad fault file.
+    With ``state`` it goes on where the last service in that folder stood. Raises UsageError for an unknown judge or a
+    bad address, InputError for a bad fault file, IwbError for a state folder that cannot be used.
     """
     if judge != "rehearsal":
         raise UsageError(f"--judge: there is no judge named {judge!r}", hint="use rehearsal, or --upstream URL")
@@ -35,6 +37,11 @@ def build_service(
     if upstream is not None:
         from iwb_batch.emulator.upstream import Upstream
 
-        chosen = Upstream(upstream, upstream_key)
-    settings = Settings(key=key, seed=seed, concurrency=0 if upstream is None else concurrency)
-    return Service(settings, judge=chosen, faults=plan, state=state)
+        chosen = Upstream(upstream, upstream_key, model=upstream_model)
+    settings = Settings(
+        key=key,
+        seed=seed,
+        concurrency=0 if upstream is None else concurrency,
+        checks_parameters=upstream is None,
+    )
+    return Service(settings, judge=chosen, faults=plan, state=state, keep=state is not None)

@@ -24,10 +24,12 @@ from iwb_batch.emulator.batches import Batches
 from iwb_batch.emulator.faults import OBJECT_FAULTS, FaultPlan, HttpFault
 from iwb_batch.emulator.files import Files
 from iwb_batch.emulator.http import ApiError, Cut, HttpReply, HttpRequest, html_reply, json_reply
-from iwb_batch.emulator.judge import Judge, LineError, Rehearsal
+from iwb_batch.emulator.judge import Interrupted, Judge, LineError, Rehearsal
 from iwb_batch.emulator.ledger import Ledger
 from iwb_batch.emulator.multipart import read_form
 from iwb_batch.emulator.settings import Settings
+from iwb_batch.emulator.state import State
+from iwb_batch.errors import IwbError
 
 Surface = Literal["v1", "classic", "openai"]
 
@@ -64,8 +66,9 @@ class Route:
 class Service:
     """One emulated resource. Close it (or use it in ``with``): it may own a folder and threads.
 
-    ``state`` is the folder for file contents (a temporary one without it); nothing in it is read again by a
-    later service. ``clock`` gives Unix seconds.
+    ``state`` is the folder for file contents (a temporary one without it). With ``keep`` it is the service's alone, a
+    later one finds its files and batches there and goes on with them; without, nothing in it is read again.
+    ``clock`` gives Unix seconds. Raises IwbError for a state folder that cannot be used.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Service:
         judge: Judge | None = None,
         faults: FaultPlan | None = None,
         state: Path | None = None,
+        keep: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.settings = settings or Settings()
@@ -85,11 +89,11 @@ class Service:
         self._clock = clock
         self._own_folder = tempfile.TemporaryDirectory(prefix="iwb-emulator-") if state is None else None
         folder = Path(self._own_folder.name) if self._own_folder else state
-        self._folder = folder or Path()
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._files = Files(self._folder, self.settings, clock)
+        self._state = State(folder or Path(), keep=keep)
+        self._files = Files(self._state, self.settings, clock)
         self._batches = Batches(
             files=self._files,
+            state=self._state,
             settings=self.settings,
             judge=self._judge,
             faults=self._faults,
@@ -97,6 +101,16 @@ class Service:
             clock=clock,
         )
         self._lock = threading.RLock()
+        self._restore()
+
+    def _restore(self) -> None:
+        try:
+            self._batches.restore()
+            self._files.restore(self._batches.published())
+            self._state.sweep({*self._files.paths(), *self._batches.paths()})
+        except IwbError:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -107,13 +121,33 @@ class Service:
         self.close()
 
     def close(self) -> None:
-        """Stop background work, close the judge where it can be closed, remove the temporary folder."""
+        """Stop the judge and background work, wait for the lines at the judge, remove the temporary folder."""
+        self._tell_judge("stop")
         self._batches.close()
-        close_judge = getattr(self._judge, "close", None)
-        if callable(close_judge):
-            close_judge()
+        self._tell_judge("close")
+        self._state.close()
         if self._own_folder is not None:
             self._own_folder.cleanup()
+
+    def _tell_judge(self, what: str) -> None:
+        method = getattr(self._judge, what, None)
+        if callable(method):
+            method()
+
+    @property
+    def n_files(self) -> int:
+        """Files it holds."""
+        return len(self._files)
+
+    @property
+    def n_batches(self) -> tuple[int, int]:
+        """Batches it knows, and how many of them have not ended."""
+        return len(self._batches), self._batches.live
+
+    @property
+    def running(self) -> int:
+        """Lines at the judge now."""
+        return self._batches.running
 
     @property
     def executions(self) -> Counter[str]:
@@ -185,11 +219,9 @@ class Service:
             if verb == ("GET", 0):
                 return json_reply(self._files.list(request.query))
             if verb == ("GET", 1):
-                stored = self._files.get(rest[0])
-                stored.poll()
-                return json_reply(stored.shown())
+                return json_reply(self._files.poll(rest[0]))
             if verb == ("DELETE", 1):
-                return json_reply(self._files.delete(rest[0]))
+                return json_reply(self._files.delete(rest[0], in_use=self._batches.reads(rest[0])))
             if verb == ("GET", 2) and rest[1] == "content":
                 return self._files.content(rest[0])
         raise unknown_path()
@@ -231,13 +263,14 @@ class Service:
         if known is not None and body.get("model") not in known:
             message = "The API deployment for this resource does not exist."
             raise ApiError.of(404, "DeploymentNotFound", message)
-        refused = unsupported(body)
-        if refused is not None:
+        if self.settings.checks_parameters and (refused := unsupported(body)) is not None:
             raise ApiError(400, refused)
         try:
             completion = self._judge.answer(body)
         except LineError as failure:
             raise ApiError(failure.status, failure.body) from failure
+        except Interrupted as error:
+            raise ApiError.of(503, "503", "The service is shutting down.") from error
         return json_reply(completion_body(completion, route.shape, int(self._clock())))
 
 

@@ -1,66 +1,212 @@
-"""A judge that asks a real OpenAI-compatible endpoint: it makes a Batch API of a local model server."""
+"""A judge that asks a real OpenAI-compatible endpoint: it makes a Batch API of a local model server.
+
+Bodies go there and come back as they are. Only the HTTP client of the SDK is used, not the SDK itself: it would add
+what it finds in the environment, and read the answer into objects of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import json
+import math
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from importlib import import_module
+from types import ModuleType
+from typing import Any, NoReturn
 
 import openai
 import orjson
 
-from iwb_batch.emulator.judge import Completion, LineError
+from iwb_batch.emulator.judge import Completion, Interrupted, LineError
+from iwb_batch.emulator.target import Target
 
-RETRIES = 5
-TIMEOUT_SECONDS = 600.0
+TRIES = 8
+"""Calls for one line before its last error stands; the waits between them add up to about two minutes."""
+
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
+"""Seconds before the second call, doubled each time up to the longest, where the endpoint names no time."""
+
+LONGEST_ASKED = 900.0
+"""Seconds waited at most where the endpoint names a time."""
+
+CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 1800.0
+"""A small machine may think long about one answer."""
+
+PASSING = frozenset({408, 409, 429})
+"""Statuses that are tried again, besides 5xx."""
+
+BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What one call came to: status, JSON for the line, and the wait the endpoint asks for in seconds."""
+
+    status: int
+    body: Any
+    completion: Completion | None = None
+    wait: float | None = None
+
+    @property
+    def passing(self) -> bool:
+        """Whether another call may do better."""
+        return self.completion is None and (self.status in PASSING or self.status >= 500)
 
 
 class Upstream:
-    """Sends each line to ``<url>/chat/completions`` and passes the answer on as it is.
+    """Sends each body to ``<url>/chat/completions`` and passes the answer on as it is.
 
-    429 and 5xx are tried again by the SDK, which honours Retry-After; what still fails becomes an error line.
+    ``model`` replaces the model named in the body. What fails for the moment is tried again, ``tries`` calls in all;
+    every other error is the line's own. ``sleep`` takes seconds, ``chance`` gives 0 to 1 and spreads the waits,
+    ``clock`` gives Unix seconds. Raises UsageError for an address that cannot be used.
     """
 
-    def __init__(self, url: str, key: str | None = None, *, retries: int = RETRIES) -> None:
-        self._client = openai.OpenAI(base_url=url, api_key=key or "none", max_retries=retries, timeout=TIMEOUT_SECONDS)
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        model: str | None = None,
+        tries: int = TRIES,
+        sleep: Callable[[float], object] | None = None,
+        chance: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        target = Target.of(url, has_key=key is not None)
+        self._url = target.chat
+        self._model = model
+        self._secret = key
+        self._tries = tries
+        self._stopped = threading.Event()
+        self._sleep = sleep or self._stopped.wait
+        self._chance = chance
+        self._clock = clock
+        library = http_library()
+        self._failures: tuple[type[Exception], ...] = (library.RequestError,)
+        self._client: Any = openai.DefaultHttpxClient(
+            timeout=library.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+            follow_redirects=False,
+            # A proxy named in the environment must not see what is meant for this machine.
+            trust_env=not target.loopback,
+        )
+        self._headers = {"content-type": "application/json", "accept": "application/json"}
+        if key is not None:
+            self._headers["authorization"] = f"Bearer {key}"
 
     def answer(self, body: Mapping[str, Any]) -> Completion:
-        """The endpoint's own chat completion, in ``raw``."""
-        try:
-            reply = self._client.chat.completions.with_raw_response.create(
-                model=body.get("model", ""),
-                messages=body["messages"],
-                extra_body={name: value for name, value in body.items() if name not in ("model", "messages")},
-            )
-        except openai.APIStatusError as error:
-            raise LineError(error.status_code, {"error": _details(error.body, error.message)}) from error
-        except openai.APIConnectionError as error:
-            raise LineError(503, {"error": _details(None, f"the upstream endpoint did not answer: {error}")}) from error
-        return _completion(reply.text)
+        """The endpoint's own chat completion, in ``raw``; raises LineError, or Interrupted after ``stop``."""
+        if body.get("stream"):
+            raise LineError(400, details("A line of a batch cannot ask for a stream."))
+        content = orjson.dumps(body if self._model is None else {**body, "model": self._model})
+        for turn in range(1, self._tries + 1):
+            if self._stopped.is_set():
+                raise Interrupted
+            reply = self._ask(content)
+            if reply.completion is not None:
+                return reply.completion
+            if not reply.passing or turn == self._tries:
+                break
+            self._sleep(self._back_off(turn) if reply.wait is None else min(reply.wait, LONGEST_ASKED))
+        raise LineError(reply.status, reply.body)
+
+    def stop(self) -> None:
+        """End every wait; what was waiting is as if it had never been asked."""
+        self._stopped.set()
 
     def close(self) -> None:
         """Close the connections."""
+        self._stopped.set()
         self._client.close()
 
+    def _back_off(self, turn: int) -> float:
+        longest: float = min(FIRST_WAIT * 2 ** (turn - 1), LONGEST_WAIT)
+        return longest * (0.5 + self._chance() / 2)
 
-def _details(body: object, message: str) -> Mapping[str, Any]:
-    if isinstance(body, Mapping):
-        return body
-    return {"message": message, "type": "upstream_error", "param": None, "code": None}
+    def _ask(self, content: bytes) -> Reply:
+        try:
+            response = self._client.post(self._url, content=content, headers=self._headers)
+        except self._failures as error:
+            why = self._without_secret(str(error).encode()).decode() or type(error).__name__
+            return Reply(503, details(f"The upstream endpoint did not answer: {why}"))
+        raw: bytes = response.content
+        status: int = response.status_code
+        if status != 200:
+            return Reply(status, self._error_body(raw), wait=asked_wait(response.headers, self._clock()))
+        completion = read_completion(raw)
+        return Reply(200 if completion else 502, details("The upstream endpoint sent no chat completion."), completion)
+
+    def _error_body(self, raw: bytes) -> Any:
+        """The endpoint's own words as they are where they are a JSON object, else as a message."""
+        shown = self._without_secret(raw)
+        if isinstance(strict_json(shown), dict):
+            return one_line(shown)
+        return details(shown.decode("utf-8", "replace").strip()[:500] or "The upstream endpoint gave no reason.")
+
+    def _without_secret(self, raw: bytes) -> bytes:
+        return raw.replace(self._secret.encode(), b"***") if self._secret else raw
 
 
-def _completion(text: str) -> Completion:
-    """The reply as it came; raises LineError 502 when it is not a chat completion."""
+def http_library() -> ModuleType:
+    """The HTTP library under the installed SDK: ``httpx`` or its successor ``httpx2``."""
+    roots = (kind.__module__.partition(".")[0] for kind in openai.DefaultHttpxClient.__mro__)
+    return import_module(next(root for root in roots if root.startswith("httpx")))
+
+
+def details(message: str) -> dict[str, Any]:
+    """An error body in the usual shape."""
+    return {"error": {"message": message, "type": "upstream_error", "param": None, "code": None}}
+
+
+def one_line(raw: bytes) -> orjson.Fragment:
+    """JSON text as it is, on one line: outside of strings a line break is white space, inside none is allowed."""
+    text = raw.removeprefix(BOM).strip()
+    return orjson.Fragment(text.replace(b"\r", b" ").replace(b"\n", b" "))
+
+
+def strict_json(raw: bytes) -> Any:
+    """The value of UTF-8 JSON text, without NaN and Infinity; None when it is not that."""
     try:
-        raw = orjson.loads(text)
-        choice = raw["choices"][0]
-        message = choice["message"]
-    except (orjson.JSONDecodeError, KeyError, IndexError, TypeError) as error:
-        raise LineError(502, {"error": _details(None, "the upstream endpoint sent no chat completion")}) from error
+        return json.loads(raw.removeprefix(BOM).decode(), parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def read_completion(raw: bytes) -> Completion | None:
+    """The chat completion as it came; None when the text is something else."""
+    value = strict_json(raw)
+    choices = value.get("choices") if isinstance(value, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(value, dict) or not isinstance(choice, dict) or not isinstance(message, dict):
+        return None
     return Completion(
         content=message.get("content"),
         finish_reason=choice.get("finish_reason") or "stop",
         refusal=message.get("refusal"),
-        model=raw.get("model") or "",
-        system_fingerprint=raw.get("system_fingerprint"),
-        raw=raw,
+        model=value.get("model") or "",
+        system_fingerprint=value.get("system_fingerprint"),
+        raw=bytes(one_line(raw).contents),
     )
+
+
+def asked_wait(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds to wait by ``retry-after-ms`` or ``retry-after`` (seconds or a date); None without a usable one."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) * unit
+        except ValueError:
+            continue
+        if math.isfinite(seconds):
+            return max(0.0, seconds)
+    try:
+        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now)
+    except (TypeError, ValueError):
+        return None

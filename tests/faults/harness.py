@@ -59,6 +59,10 @@ Scores = dict[tuple[int, int, int], int]
 """Score by (item index, criterion index, repeat)."""
 
 
+class Crash(BaseException):
+    """The process dies here, as far as one process can die inside another: nothing handles it."""
+
+
 class FakeClock(Clock):
     """A clock that stands still unless somebody sleeps; ``jump`` moves the wall clock alone."""
 
@@ -214,6 +218,25 @@ class World:
         except IwbError as error:
             self.errors.append(error)
             return None
+
+    def crash(self, name: str, nth: int = 1) -> bool:
+        """``submit`` and ``collect --watch`` as one process that dies at the ``nth`` passing of a boundary."""
+        left = nth
+
+        def boundary(passed: str) -> None:
+            nonlocal left
+            left -= passed == name
+            if left == 0 and passed == name:
+                raise Crash(name)
+
+        self.boundary = boundary
+        try:
+            self.attempt()
+        except Crash:
+            return True
+        finally:
+            self.boundary = no_boundary
+        return False
 
     def row(self, sql: str, *parameters: Any) -> tuple[Any, ...] | None:
         with db.open_read_only(self.folder.database) as database:

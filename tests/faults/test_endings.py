@@ -122,9 +122,7 @@ def test_settling_does_not_run_while_nobody_looks(build: Build) -> None:
     """The batch ends, the machine sleeps longer than --settle, and the first look afterwards finds a short file."""
     faults = FaultPlan(batches=[BatchFault(fault="short_output", share=0.4, reads=3, nth=(1,))])
     world = build(faults=faults, n_items=1)
-    world.submit()
-    while world.value("SELECT state FROM batch") != "ended":
-        world.collect(wait=0.0)
+    assert world.crash("ended")
     world.clock.sleep(10 * SETTLE)
     assert world.collect(wait=0.0) == 3
     assert world.outcomes() == {}
@@ -149,9 +147,7 @@ def test_an_unreachable_file_is_never_taken_for_missing(build: Build) -> None:
 
 def test_one_file_that_is_gone_does_not_cost_the_other(build: Build) -> None:
     world = build(faults=FaultPlan(requests=[RequestFault(fault="server_error", match="-c1-", times=1)]), n_items=1)
-    world.submit()
-    while world.value("SELECT state FROM batch") != "ended":
-        world.collect(wait=0.0)
+    assert world.crash("ended")
     del world.service._files._files[str(world.value("SELECT error_file_id FROM batch"))]
     assert world.collect(watch=True) == 0
     assert world.outcomes() == {"missing": 1, "valid": 5}

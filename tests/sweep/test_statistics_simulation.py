@@ -1,4 +1,4 @@
-"""What intervals and tests promise, measured on simulated runs; prints its figures. Slow; not part of the usual test run.
+"""What intervals and tests promise, measured on simulated runs, with printed figures. Slow; not in the usual test run.
 
 A simulated item has five criterion scores, whole numbers from 1 to 10. What its prompt adds is shared by
 the three renderings of the prompt, so items of one prompt are alike: a cluster.
@@ -16,7 +16,16 @@ import pytest
 from numpy.typing import NDArray
 
 from iwb_batch.core.compare_numbers import JudgeIdentity, RunScores, ScoredItem, compare
-from iwb_batch.core.statistics import ratio_interval, sign_flip_p, standard_error, stream, t_quantile
+from iwb_batch.core.human_numbers import HumanPoint, human_agreement
+from iwb_batch.core.statistics import (
+    quadratic_kappa,
+    ratio_interval,
+    sign_flip_p,
+    spearman,
+    standard_error,
+    stream,
+    t_quantile,
+)
 
 Floats = NDArray[np.float64]
 VARIANTS = 3
@@ -88,7 +97,8 @@ def test_the_paired_test_finds_nothing_where_nothing_is(k: int, capsys: pytest.C
     with figures(capsys, f"two equal runs, {k} clusters, {replicates} pairs of runs: p below 0.05") as lines:
         lines.append(f"whole clusters flip sign  {share(found, replicates)}")
         lines.append(f"were clusters ignored     {share(ignoring, replicates)}")
-    assert 0.04 <= found / replicates <= 0.06
+    # With 8 clusters few patterns of signs exist and equal sums make fewer still: the test errs on the safe side.
+    assert (0.04 if k >= 16 else 0.02) <= found / replicates <= 0.06
     assert ignoring / replicates > 0.07
 
 
@@ -137,22 +147,16 @@ def test_many_equal_runs_seldom_show_any_difference(capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("k", [15, 60])
 def test_agreement_with_people_has_honest_intervals(k: int, capsys: pytest.CaptureFixture[str]) -> None:
-    from iwb_batch.core.human_numbers import HumanPoint, human_agreement
-
     def drawn(rng: np.random.Generator, prompts: int) -> list[HumanPoint]:
         lift = rng.normal(0, 0.7, prompts)
         human = rng.integers(1, 11, (prompts, CRITERIA))
         judge = np.clip(np.round(human + lift[:, None] + rng.normal(0, 1.5, human.shape)), 1, 10)
         return [HumanPoint(float(human[c, j]), float(judge[c, j]), c) for c in range(prompts) for j in range(CRITERIA)]
 
-    rng, replicates = np.random.Generator(np.random.PCG64([5, k])), 400
-    truth = human_agreement(drawn(rng, 20), level="criterion", n_labels=0)
+    rng, replicates = np.random.Generator(np.random.PCG64([5, k])), 300
     big = drawn(rng, 20_000)
-    from iwb_batch.core.statistics import quadratic_kappa, spearman
-
     human, judge = [int(p.human) for p in big], [int(p.judge) for p in big]
     true_kappa, true_rank = quadratic_kappa(human, judge), spearman(human, judge)
-    assert truth.quadratic is not None
     assert true_kappa is not None
     assert true_rank is not None
     kappa = rank = 0
