@@ -77,13 +77,7 @@ def collect(context: click.Context, /, arguments: tuple[str, ...], **given: Any)
     from iwb_batch.workflow.settings import Waiting
 
     run, answers = _run_and_answers(arguments, given["answers"])
-    if given["close"] and not answers:
-        raise UsageError("--close goes with --from", hint="It says that no more answers come than the files given.")
-    if given["finish_online"] != (given["online_judge"] is not None):
-        raise UsageError(
-            "--finish-online and --online-judge go together",
-            hint="--online-judge names a deployment for online requests.",
-        )
+    _check_together(given, answers)
     console = output.Console()
     confirm = output.confirm_unless(given["yes"])
     waiting = Waiting(
@@ -112,6 +106,16 @@ def collect(context: click.Context, /, arguments: tuple[str, ...], **given: Any)
         if given["delete_remote"] and confirm("delete this run's collected files at the provider?"):
             console.say(f"{use_case.delete_remote(session)} files deleted at the provider")
     return code
+
+
+def _check_together(given: dict[str, Any], answers: tuple[Path, ...]) -> None:
+    if given["close"] and not answers:
+        raise UsageError("--close goes with --from", hint="It says that no more answers come than the files given.")
+    if given["finish_online"] != (given["online_judge"] is not None):
+        raise UsageError(
+            "--finish-online and --online-judge go together",
+            hint="--online-judge names a deployment for online requests.",
+        )
 
 
 def _run_and_answers(arguments: tuple[str, ...], answers: tuple[Path, ...]) -> tuple[str | None, tuple[Path, ...]]:

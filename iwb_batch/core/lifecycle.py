@@ -146,6 +146,8 @@ class Refusal(StrEnum):
 _QUEUE_CODES = frozenset({"token_limit_exceeded", "enqueued_token_limit_exceeded"})
 _FILE_CODES = frozenset({"input_file_not_found", "file_not_found", "invalid_input_file_id"})
 
+_LOST_WORDS = ("cannot find", "cannot be found", "could not be found", "not found", "no such file")
+
 
 def refusal(errors: Iterable[tuple[str | None, str]]) -> Refusal:
     """Read (code, message) pairs of a refused create or of a batch that failed validation."""
@@ -158,7 +160,7 @@ def refusal(errors: Iterable[tuple[str | None, str]]) -> Refusal:
         if (
             word in _FILE_CODES
             or any(code in text for code in _FILE_CODES)
-            or ("file" in text and ("cannot find" in text or "not found" in text or "no such file" in text))
+            or ("file" in text and any(words in text for words in _LOST_WORDS))
         ):
             return Refusal.FILE_UNUSABLE
     return Refusal.OTHER

@@ -183,9 +183,8 @@ def running(service: Service, host: str = "127.0.0.1", port: int = 0) -> Iterato
         listener.close()
 
 
-def serve(service: Service, host: str = "127.0.0.1", port: int = 8765) -> None:
-    """Serve until interrupted (Ctrl-C)."""
-    listener = bind(host, port)
+def serve(service: Service, listener: socket.socket) -> None:
+    """Serve on a socket of ``bind`` until interrupted (Ctrl-C), then close the socket."""
     try:
         _server(service).run(sockets=[listener])
     finally:

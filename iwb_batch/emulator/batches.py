@@ -352,8 +352,9 @@ class Batches:
         batch.execution.split(output, error, dead)
         if output.stat().st_size:
             fault = first(batch.faults, "short_output")
-            short = {"short_reads": fault.reads, "short_bytes": whole_lines(output, fault.share)} if fault else {}
-            batch.output = self._files.output(output, f"{batch.key}_output.jsonl", **short).key
+            reads, n_bytes = (fault.reads, whole_lines(output, fault.share)) if fault else (0, 0)
+            name = f"{batch.key}_output.jsonl"
+            batch.output = self._files.output(output, name, short_reads=reads, short_bytes=n_bytes).key
         always = batch.shape == "azure" and first(batch.faults, "no_error_file") is None
         if always or error.stat().st_size:
             batch.error = self._files.output(error, f"{batch.key}_error.jsonl").key

@@ -143,7 +143,7 @@ class Upstream:
         """The endpoint's own words as they are where they are a JSON object, else as a message."""
         shown = self._without_secret(raw)
         if isinstance(strict_json(shown), dict):
-            return one_line(shown)
+            return orjson.Fragment(one_line(shown))
         return details(shown.decode("utf-8", "replace").strip()[:500] or "The upstream endpoint gave no reason.")
 
     def _without_secret(self, raw: bytes) -> bytes:
@@ -161,10 +161,9 @@ def details(message: str) -> dict[str, Any]:
     return {"error": {"message": message, "type": "upstream_error", "param": None, "code": None}}
 
 
-def one_line(raw: bytes) -> orjson.Fragment:
+def one_line(raw: bytes) -> bytes:
     """JSON text as it is, on one line: outside of strings a line break is white space, inside none is allowed."""
-    text = raw.removeprefix(BOM).strip()
-    return orjson.Fragment(text.replace(b"\r", b" ").replace(b"\n", b" "))
+    return raw.removeprefix(BOM).strip().replace(b"\r", b" ").replace(b"\n", b" ")
 
 
 def strict_json(raw: bytes) -> Any:
@@ -193,7 +192,7 @@ def read_completion(raw: bytes) -> Completion | None:
         refusal=message.get("refusal"),
         model=value.get("model") or "",
         system_fingerprint=value.get("system_fingerprint"),
-        raw=bytes(one_line(raw).contents),
+        raw=one_line(raw),
     )
 
 

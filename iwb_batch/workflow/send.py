@@ -8,7 +8,7 @@ from iwb_batch.errors import DamagedRun, ProviderRefused
 from iwb_batch.inputs.rows import file_sha256
 from iwb_batch.model import BatchState, Outcome
 from iwb_batch.providers.base import Ambiguous, Rejected, RemoteBatch, RemoteFile, Unavailable
-from iwb_batch.store import answers, batches, plan, views
+from iwb_batch.store import answers, batches, views
 from iwb_batch.store.batches import BatchRow
 from iwb_batch.workflow.clock import seconds_of, stamp
 from iwb_batch.workflow.session import Session, retry_moment, words

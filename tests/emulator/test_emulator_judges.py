@@ -163,7 +163,7 @@ def test_an_endpoint_s_refusal_becomes_an_error_line(endpoint: tuple[Service, st
 def test_a_silent_endpoint_becomes_503_lines() -> None:
     with Service() as service, running(service) as url:
         pass
-    with Service(judge=Upstream(url, retries=0)) as service:
+    with Service(judge=Upstream(url, tries=1)) as service:
         _, _, error = Direct(service).run(request_file(1))
     assert rows(error)[0]["response"]["status_code"] == 503
 

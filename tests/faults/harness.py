@@ -448,6 +448,11 @@ def remote_batches(world: World) -> list[Any]:
     return list(world.service._batches._batches.values())
 
 
+def n_lines(batch: Any) -> int:
+    """Requests of a remote batch."""
+    return int(batch.source.path.read_bytes().count(b"\n"))
+
+
 def unaccounted(world: World) -> list[str]:
     """custom_ids that ran at the provider and have no outcome in a finished run, or a good answer and no verdict."""
     read = dict(world.rows("SELECT custom_id, outcome FROM attempt_reading"))

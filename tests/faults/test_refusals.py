@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,7 +47,7 @@ def test_many_files_flow_through_a_small_quota(build: Build, fail_fast: bool, pe
     check_invariants(world)
     assert world.outcomes() == {"valid": 30}
     assert world.value("SELECT max(attempts) FROM request_status") == 1
-    learned = world.value("SELECT enqueued_limit FROM run")
+    learned = world.value("SELECT enqueued_limit FROM lane")
     assert learned is not None
     assert learned <= QUOTA
     assert refusals(world) <= 3, "once the limit is known it is kept"
@@ -133,7 +134,7 @@ def test_a_learned_limit_below_one_request_does_not_end_the_run(build: Build) ->
     world = build(faults=faults, n_items=2, options=Options(max_requests_per_file=1))
     world.submit()
     with world.session() as session:
-        session.database.execute("UPDATE run SET enqueued_limit = 10")
+        session.database.execute("UPDATE lane SET enqueued_limit = 10")
     assert world.collect(watch=True) == 0
     assert world.counts()["scored"] == 10
     check_invariants(world)
@@ -155,8 +156,6 @@ def test_an_unknown_deployment_is_said_once_and_nothing_goes_again(build: Build)
 
 
 def test_after_the_deployment_is_mended_the_same_command_goes_on(build: Build) -> None:
-    from dataclasses import replace
-
     world = build(faults=plan(batches=[replace(UNKNOWN, nth=(1, 2))]))
     assert world.finish() == 0
     assert all(isinstance(error, ProviderRefused) and error.exit_code == 5 for error in world.errors)
@@ -165,8 +164,6 @@ def test_after_the_deployment_is_mended_the_same_command_goes_on(build: Build) -
 
 
 def test_a_refused_create_stops_before_the_next_file(build: Build) -> None:
-    from dataclasses import replace
-
     world = build(faults=plan(batches=[replace(UNKNOWN, when="create")]))
     with pytest.raises(ProviderRefused, match="model_not_found"):
         world.submit()
@@ -176,14 +173,11 @@ def test_a_refused_create_stops_before_the_next_file(build: Build) -> None:
 
 def test_a_refused_batch_in_a_pass_of_collect_sends_nothing_more(build: Build) -> None:
     world = build(faults=plan(batches=[UNKNOWN]))
-    world.waiting = type(world.waiting)(wait=0.0)
-    world.submit()
-    world.collect(wait=0.0)
+    assert world.crash("submitted", 2)
     created = world.posts("/batches")
     with pytest.raises(ProviderRefused, match="model_not_found"):
-        for _ in range(5):
-            world.collect(wait=0.0)
-            created = world.posts("/batches")
+        world.collect(wait=0.0)
+        world.collect(wait=0.0)
     assert world.posts("/batches") == created
     assert world.outcomes() == {}
     check_invariants(world)
@@ -202,8 +196,6 @@ NOT_FOUND = BatchFault(fault="failed", code="invalid_request", message="The inpu
 
 @pytest.mark.parametrize("when", ["batch", "create"])
 def test_a_file_that_cannot_be_found_is_uploaded_afresh_once(build: Build, when: str) -> None:
-    from dataclasses import replace
-
     world = build(faults=FaultPlan(batches=[replace(NOT_FOUND, when=when, nth=(1,))]), n_items=1)
     assert world.finish() == 0
     assert world.errors == []
@@ -214,8 +206,6 @@ def test_a_file_that_cannot_be_found_is_uploaded_afresh_once(build: Build, when:
 
 @pytest.mark.parametrize("when", ["batch", "create"])
 def test_a_file_that_cannot_be_found_twice_stops(build: Build, when: str) -> None:
-    from dataclasses import replace
-
     world = build(faults=FaultPlan(batches=[replace(NOT_FOUND, when=when)]), n_items=1)
     with pytest.raises(ProviderRefused, match="cannot be found"):
         for _ in range(6):
