@@ -18,6 +18,8 @@ from iwb_batch.errors import IwbError, UsageError
 if TYPE_CHECKING:
     from iwb_batch.emulator.service import Service
 
+UPSTREAM = ("upstream_model", "upstream_token_parameter")
+
 
 @click.command()
 @click.option("--host", type=TEXT, default="127.0.0.1", show_default=True, help="Address to listen on.")
@@ -30,6 +32,11 @@ if TYPE_CHECKING:
 @click.option("--upstream", type=TEXT, help="Send every line to this OpenAI-compatible chat endpoint instead.")
 @click.option("--upstream-key-env", type=TEXT, help="Name of the environment variable with the endpoint's key.")
 @click.option("--upstream-model", type=TEXT, help="Model to ask the endpoint for. [default: the one in the line]")
+@click.option(
+    "--upstream-token-parameter",
+    type=click.Choice(["max_tokens", "max_completion_tokens"]),
+    help="Name under which the endpoint reads the token limit. [default: the one in the line]",
+)
 @click.option(
     "--concurrency", type=Whole(1), default=8, show_default=True, help="Lines at the upstream endpoint at once."
 )
@@ -50,9 +57,11 @@ def emulate(host: str, port: int, **given: Any) -> int:
             f"the emulator needs the package {error.name}", hint="Install it with: pip install 'iwb-batch[emulator]'"
         ) from error
     listener = app.bind(host, port)
-    names = ("key", "judge", "faults", "seed", "state", "upstream", "upstream_model", "concurrency")
+    names = ("key", "judge", "faults", "seed", "state", "concurrency")
     try:
-        service = build_service(**{name: given[name] for name in names}, upstream_key=upstream_key)
+        service = build_service(
+            **{name: given[name] for name in names + UPSTREAM}, upstream=given["upstream"], upstream_key=upstream_key
+        )
     except IwbError:
         listener.close()
         raise
@@ -63,7 +72,7 @@ def emulate(host: str, port: int, **given: Any) -> int:
 def _upstream_key(given: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
     """The key for the upstream endpoint. No message shows the name given: it may be the key itself."""
     if given["upstream"] is None:
-        for name in ("upstream_key_env", "upstream_model"):
+        for name in ("upstream_key_env", *UPSTREAM):
             if given[name] is not None:
                 raise UsageError(f"--{name.replace('_', '-')} goes with --upstream", hint="Add --upstream URL.")
     if given["upstream_key_env"] is None:

@@ -23,6 +23,7 @@ def build_service(
     upstream: str | None = None,
     upstream_key: str | None = None,
     upstream_model: str | None = None,
+    upstream_token_parameter: str | None = None,
     concurrency: int = UPSTREAM_CONCURRENCY,
 ) -> Service:
     """A service with the named judge, or one that sends every line to ``upstream``, ``concurrency`` at once.
@@ -37,7 +38,7 @@ def build_service(
     if upstream is not None:
         from iwb_batch.emulator.upstream import Upstream
 
-        chosen = Upstream(upstream, upstream_key, model=upstream_model)
+        chosen = Upstream(upstream, upstream_key, model=upstream_model, token_parameter=upstream_token_parameter)
     settings = Settings(
         key=key,
         seed=seed,

@@ -43,7 +43,7 @@ class Journal:
                     stream.seek(entry.output + entry.error, 1)
                     end = stream.tell()
                     self._count(entry)
-        self._stream = path.open("ab")
+        self._stream: BinaryIO = path.open("ab")
         self._stream.truncate(end)
 
     def add(self, number: int, output: bytes, error: bytes, *, succeeded: bool) -> None:

@@ -1,4 +1,4 @@
-"""The address of an upstream endpoint, checked before anything is sent there."""
+"""The address of an upstream endpoint, checked before anything is sent there, and what is known of endpoints."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from urllib.parse import urlsplit
 from iwb_batch.errors import UsageError
 
 CHAT = "/chat/completions"
+TOKEN_PARAMETERS = ("max_tokens", "max_completion_tokens")
+"""Names of the limit of output tokens: some endpoints silently ignore one of them."""
+
 HINT = "give the address clients use as base URL, such as http://127.0.0.1:8000/v1"
 
 

@@ -22,7 +22,7 @@ import openai
 import orjson
 
 from iwb_batch.emulator.judge import Completion, Interrupted, LineError
-from iwb_batch.emulator.target import Target
+from iwb_batch.emulator.target import TOKEN_PARAMETERS, Target
 
 TRIES = 8
 """Calls for one line before its last error stands; the waits between them add up to about two minutes."""
@@ -60,8 +60,9 @@ class Reply:
 class Upstream:
     """Sends each body to ``<url>/chat/completions`` and passes the answer on as it is.
 
-    ``model`` replaces the model named in the body. What fails for the moment is tried again, ``tries`` calls in all;
-    every other error is the line's own. ``sleep`` takes seconds, ``chance`` gives 0 to 1 and spreads the waits,
+    ``model`` replaces the model named in the body; ``token_parameter`` is the name under which the endpoint reads the
+    limit of output tokens. What fails for the moment is tried again, ``tries`` calls in all; every other error is the
+    line's own. ``sleep`` takes seconds, ``chance`` gives 0 to 1 and spreads the waits,
     ``clock`` gives Unix seconds. Raises UsageError for an address that cannot be used.
     """
 
@@ -71,6 +72,7 @@ class Upstream:
         key: str | None = None,
         *,
         model: str | None = None,
+        token_parameter: str | None = None,
         tries: int = TRIES,
         sleep: Callable[[float], object] | None = None,
         chance: Callable[[], float] = random.random,
@@ -79,6 +81,7 @@ class Upstream:
         target = Target.of(url, has_key=key is not None)
         self._url = target.chat
         self._model = model
+        self._token_parameter = token_parameter
         self._secret = key
         self._tries = tries
         self._stopped = threading.Event()
@@ -101,7 +104,7 @@ class Upstream:
         """The endpoint's own chat completion, in ``raw``; raises LineError, or Interrupted after ``stop``."""
         if body.get("stream"):
             raise LineError(400, details("A line of a batch cannot ask for a stream."))
-        content = orjson.dumps(body if self._model is None else {**body, "model": self._model})
+        content = orjson.dumps(self._sent(body))
         for turn in range(1, self._tries + 1):
             if self._stopped.is_set():
                 raise Interrupted
@@ -121,6 +124,13 @@ class Upstream:
         """Close the connections."""
         self._stopped.set()
         self._client.close()
+
+    def _sent(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        sent = body if self._model is None else {**body, "model": self._model}
+        if self._token_parameter is None:
+            return sent
+        limit = {self._token_parameter: sent[name] for name in TOKEN_PARAMETERS if name in sent}
+        return {name: value for name, value in sent.items() if name not in TOKEN_PARAMETERS} | limit
 
     def _back_off(self, turn: int) -> float:
         longest: float = min(FIRST_WAIT * 2 ** (turn - 1), LONGEST_WAIT)

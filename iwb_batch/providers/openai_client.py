@@ -102,7 +102,7 @@ def sdk_client(
     timeout: float,
     network: Any = None,
 ) -> OpenAI:
-    """An SDK client for one surface; ``timeout`` in seconds for each phase, ``network`` a transport in place of sockets.
+    """An SDK client for one surface; ``timeout`` in seconds for each phase, ``network`` a transport instead of sockets.
 
     ``repeatable`` is for reads: retries, redirects, kept connections. Without it each call is one request on a fresh
     connection, since a connection that went stale while idle would lose a reply and leave the call ambiguous.

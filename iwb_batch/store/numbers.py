@@ -55,7 +55,8 @@ def _lane_note(database: Database) -> list[str]:
     """The lanes with what each was sent, when there are several."""
     rows = database.rows(
         "SELECT l.lane, l.deployment, l.host, coalesce(sum(f.n_requests), 0) FROM lane l"
-        " LEFT JOIN request_file f ON f.lane = l.lane AND f.online = 0 WHERE l.lane <> '' GROUP BY l.lane ORDER BY l.rowid"
+        " LEFT JOIN request_file f ON f.lane = l.lane AND f.online = 0 WHERE l.lane <> ''"
+        " GROUP BY l.lane ORDER BY l.lane"
     )
     named = [f"{lane} ({deployment} on {host}, {n} requests)" for lane, deployment, host, n in rows]
     return [f"lanes: {', '.join(named)}"] if named else []

@@ -97,6 +97,11 @@ class _Loader:
             self.notes.append(f"{summary.n_skipped} responses belong to items outside the selection and were skipped")
         plan.leave_out(self.database, summary.missing, MISSING)
         self._decide_empty(path, empty)
+        if next(plan.judged_items(self.database), None) is None:
+            raise InputError(
+                f"{path.name}: no item is left to judge: every one is without a response or an answer",
+                hint="Check the file; --empty-responses judge sends empty answers as they are.",
+            )
 
     def _responses(
         self, rows: Iterator[ResponseRow], check: IndexCheck, empty: list[tuple[int, str]]

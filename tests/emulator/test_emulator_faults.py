@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.emulator.direct import Direct, by_id, content, ids, line, request_file, rows
 
 from iwb_batch import schemas
 from iwb_batch.emulator import answers, service
@@ -17,6 +16,7 @@ from iwb_batch.emulator.http import html_reply
 from iwb_batch.emulator.service import Service
 from iwb_batch.emulator.settings import Settings
 from iwb_batch.errors import InputError
+from tests.emulator.direct import Direct, by_id, content, ids, line, request_file, rows
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "emulator.md"
 VICTIM = line(0)["custom_id"]

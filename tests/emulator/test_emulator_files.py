@@ -6,7 +6,6 @@ import itertools
 from pathlib import Path
 
 import pytest
-from tests.emulator.direct import KEY, Direct, request_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from iwb_batch.emulator.http import ApiError, HttpRequest
 from iwb_batch.emulator.multipart import read_form
 from iwb_batch.emulator.service import Service
 from iwb_batch.emulator.settings import Settings
+from tests.emulator.direct import KEY, Direct, request_file
 
 EXPIRY = {"expires_after[anchor]": "created_at", "expires_after[seconds]": "2592000"}
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.emulator.direct import KEY, Direct, content, ids, jsonl, line, request_file, rows
 
 from iwb_batch.emulator.app import running
 from iwb_batch.emulator.build import build_service
@@ -19,6 +18,7 @@ from iwb_batch.emulator.service import Service
 from iwb_batch.emulator.settings import Settings
 from iwb_batch.emulator.upstream import Upstream
 from iwb_batch.errors import UsageError
+from tests.emulator.direct import KEY, Direct, content, ids, jsonl, line, request_file, rows
 
 
 def chat(text: str, **more: Any) -> dict[str, Any]:

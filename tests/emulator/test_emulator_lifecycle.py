@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.emulator.direct import KEY, Direct, by_id, content, ids, line, request_file, rows
 
 from iwb_batch.emulator.faults import FaultPlan, HttpFault
 from iwb_batch.emulator.http import HttpRequest
 from iwb_batch.emulator.judge import Completion
 from iwb_batch.emulator.service import Service
 from iwb_batch.emulator.settings import Settings
+from tests.emulator.direct import KEY, Direct, by_id, content, ids, line, request_file, rows
 
 
 class AlwaysA:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import openai
 import pytest
-from tests.emulator.direct import KEY, by_id, content, ids, request_file, sdk
 
 from iwb_batch.emulator.app import bind, running
 from iwb_batch.emulator.faults import FaultPlan, HttpFault
 from iwb_batch.emulator.service import Service
 from iwb_batch.emulator.settings import Settings
 from iwb_batch.errors import IwbError
+from tests.emulator.direct import KEY, by_id, content, ids, request_file, sdk
 
 SURFACES = ("v1", "classic", "openai")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.emulator.direct import Direct, jsonl, line, request_file
 
 from iwb_batch.emulator.service import Service
 from iwb_batch.emulator.settings import Settings
+from tests.emulator.direct import Direct, jsonl, line, request_file
 
 
 def without(key: str) -> dict[str, Any]:

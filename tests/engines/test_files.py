@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.cli.support import Cli, Inputs, check_schema, inputs, verdict
 
 Line = dict[str, Any]

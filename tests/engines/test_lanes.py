@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.cli.support import Cli, Scripted, inputs, own_score
 
 from iwb_batch.emulator.app import running
 from iwb_batch.emulator.judge import Judge
 from iwb_batch.emulator.service import Service
 from iwb_batch.emulator.settings import Settings
+from tests.cli.support import Cli, Scripted, inputs, own_score
 
 LANES = ["--lane", "west", "--lane", "east-2"]
 

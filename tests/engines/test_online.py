@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from tests.cli.support import Cli, Emulation, Inputs, Scripted, inputs, own_score
 
 FAIL_ONCE = {"requests": [{"fault": "invalid_json", "match": "-c[01]-r1-a1$"}]}

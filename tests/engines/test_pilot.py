@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cli.support import Cli, Emulation, inputs
 
 from iwb_batch.core.pilot import PilotOutcome, failed_gates
+from tests.cli.support import Cli, Emulation, inputs
 
 
 @pytest.mark.parametrize(

@@ -41,14 +41,20 @@ HTTP_FAULTS: dict[str, HttpFault] = {
 
 @dataclass
 class Figures:
-    """What a sweep came to, for its report."""
+    """What a sweep came to: runs, what was injected how often, and the totals that must be zero."""
 
     runs: int = 0
-    hits: dict[str, int] = field(default_factory=dict)
+    injected: Counter[str] = field(default_factory=Counter)
+    repeated: int = 0
+    lost: int = 0
 
-    def hit(self, kind: str) -> None:
-        self.runs += 1
-        self.hits[kind] = self.hits.get(kind, 0) + 1
+    def __str__(self) -> str:
+        kinds = "\n".join(f"  {kind:<60} {n:>6}" for kind, n in sorted(self.injected.items()))
+        total = sum(self.injected.values())
+        return (
+            f"{self.runs} schedules, {total} faults injected:\n{kinds}\n"
+            f"  repeated executions {self.repeated}, lost outcomes {self.lost}"
+        )
 
 
 def verdict(world: World, expected: Scores) -> None:

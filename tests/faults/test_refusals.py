@@ -50,7 +50,12 @@ def test_many_files_flow_through_a_small_quota(build: Build, fail_fast: bool, pe
     learned = world.value("SELECT enqueued_limit FROM lane")
     assert learned is not None
     assert learned <= QUOTA
-    assert refusals(world) <= 3, "once the limit is known it is kept"
+    if fail_fast:
+        assert refusals(world) <= 3, "once the limit is known it is kept"
+    else:
+        # What was on its way before the first refusal may fail too; a file fails again only where our estimate,
+        # which is far below the emulator's count for these scripts, let one too many through.
+        assert world.value("SELECT max(refusals) FROM batch") <= 2
 
 
 def test_a_file_above_the_quota_is_split_and_costs_no_budget(build: Build) -> None:

@@ -10,10 +10,10 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.cli.support import Cli, inputs
 
 from iwb_batch.providers.connection import from_environment
 from iwb_batch.providers.openai_batch import OpenAIBatch
+from tests.cli.support import Cli, inputs
 
 pytestmark = pytest.mark.live
 

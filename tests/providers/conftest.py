@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.providers.recording import RecordingServer
 
 from iwb_batch.providers.connection import Connection, from_environment
 from iwb_batch.providers.openai_batch import OpenAIBatch
+from tests.providers.recording import RecordingServer
 
 KEY = "k3y-7Qz9-loopback-only"
 

@@ -7,11 +7,11 @@ import sys
 from typing import Any
 
 import pytest
-from tests.providers.conftest import Bench, batch_object
-from tests.providers.recording import Play
 
 from iwb_batch.errors import UsageError
 from iwb_batch.providers.base import Rejected, Unavailable
+from tests.providers.conftest import Bench, batch_object
+from tests.providers.recording import Play
 
 
 @pytest.mark.parametrize("version", ["v1", "2025-03-01-preview"])

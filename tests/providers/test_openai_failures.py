@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.providers.conftest import KEY, Bench, batch_object, file_object
-from tests.providers.recording import Fault, Play, deaf_port
 
 from iwb_batch.providers.base import Ambiguous, CallFailed, ProviderMessage, Rejected, Unavailable
 from iwb_batch.providers.connection import from_environment
 from iwb_batch.providers.openai_batch import OpenAIBatch
 from iwb_batch.providers.openai_errors import provider_messages, retry_after
+from tests.providers.conftest import KEY, Bench, batch_object, file_object
+from tests.providers.recording import Fault, Play, deaf_port
 
 Call = Callable[[OpenAIBatch], object]
 HTML = {"content-type": "text/html; charset=utf-8"}

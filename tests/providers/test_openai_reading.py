@@ -7,13 +7,13 @@ import io
 from typing import Any
 
 import pytest
-from tests.providers.conftest import Bench, batch_object, file_object
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.providers.recording import Play
 
 from iwb_batch.providers.base import ProviderMessage, Rejected, Unavailable
 from iwb_batch.providers.openai_batch import remote_batch, remote_file
+from tests.providers.conftest import Bench, batch_object, file_object
+from tests.providers.recording import Play
 
 
 def test_a_batch_as_azure_documents_it(bench: Bench) -> None:

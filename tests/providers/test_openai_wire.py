@@ -12,14 +12,14 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from tests.providers.conftest import KEY, Bench, batch_object, file_object
-from tests.providers.recording import Play, RecordingServer
 
 import iwb_batch
 from iwb_batch.errors import RunError
 from iwb_batch.providers.base import Rejected, Unavailable
 from iwb_batch.providers.openai_client import WireHeaders
 from iwb_batch.providers.openai_errors import transport
+from tests.providers.conftest import KEY, Bench, batch_object, file_object
+from tests.providers.recording import Play, RecordingServer
 
 SURFACES = [
     pytest.param("azure", "2025-03-01-preview", "/openai", {"api-version": ["2025-03-01-preview"]}, id="azure-classic"),

@@ -11,12 +11,12 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from tests.providers.conftest import KEY, Bench, batch_object
-from tests.providers.recording import Play
 
 import iwb_batch
 from iwb_batch.providers.base import CallFailed
 from iwb_batch.providers.redaction import install, redact
+from tests.providers.conftest import KEY, Bench, batch_object
+from tests.providers.recording import Play
 
 
 @pytest.mark.parametrize(

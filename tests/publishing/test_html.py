@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from iwb_batch.core.run_facts import Estimate
 from iwb_batch.report import html
+from iwb_batch.report.charts import Bar, bar
 from iwb_batch.report.html import Page, PageItem, render, script_json
 from iwb_batch.report.tables import Document, Table, count
 from iwb_batch.workflow.page_items import TEXT_LIMIT, clipped
@@ -234,3 +236,27 @@ def test_json_in_the_page_can_end_nothing(text: str) -> None:
 def test_long_texts_are_cut_and_say_so() -> None:
     assert clipped("क" * TEXT_LIMIT) == "क" * TEXT_LIMIT
     assert clipped("क" * (TEXT_LIMIT + 7)).endswith("[... 7 more characters in run.db]")
+
+
+def test_a_missing_interval_is_shown_as_missing() -> None:
+    assert bar(Estimate(5.5, n_clusters=1), (1.0, 10.0), 1.0) == Bar(0.0, 50.0)
+    assert bar(Estimate(), (1.0, 10.0), 1.0) is None
+    document = Document("t", (), (Table("By x", ("x",), ((count(1),), (count(2),))),))
+    charts = {"By x": [bar(Estimate(5.5), (1.0, 10.0), 1.0), None]}
+    text = render(Page(document, rehearsal=False, charts=charts))
+    assert text.count("<svg") == 1
+    assert 'class="whisker"' not in text
+
+
+@pytest.mark.parametrize(
+    ("estimate", "start", "length"),
+    [(Estimate(-2.0, -3.0, -1.0), 25.0, 25.0), (Estimate(4.0, 2.0, 9.0), 50.0, 50.0)],
+    ids=["below zero", "above"],
+)
+def test_differences_are_drawn_from_zero(estimate: Estimate, start: float, length: float) -> None:
+    drawn = bar(estimate, (-4.0, 4.0), 0.0)
+    assert drawn is not None
+    assert (drawn.start, drawn.length) == (start, length)
+    assert drawn.low is not None
+    assert drawn.high is not None
+    assert 0.0 <= drawn.low <= drawn.high <= 100.0

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.support import KEY, ROOT, criterion
 
 from iwb_batch.emulator.app import running
 from iwb_batch.emulator.service import Service
 from iwb_batch.emulator.settings import Settings
+from tests.cli.support import KEY, ROOT, criterion
 
 SMALL, LARGE = 1_000, 10_000
 """Items; five requests each."""

@@ -1,0 +1,58 @@
+"""The sweeps in small: every call for two kinds of HTTP fault, strides for the rest. tests/sweep has all of it."""
+
+from __future__ import annotations
+
+import errno
+from itertools import count
+from pathlib import Path
+
+import pytest
+from tests.faults.harness import Scores
+from tests.faults.sweeping import FILE_FAULTS, HTTP_FAULTS, SQL_FAULTS, fail_file, fail_http, fail_sql
+
+EVERY = ("reply lost after commit", "reset before commit")
+STRIDED = [name for name in HTTP_FAULTS if name not in EVERY]
+CALLS = 40
+"""The small run makes at least so many calls; the sweep ends by itself after the last."""
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_every_http_call(tmp_path: Path, expected: Scores, kind: str) -> None:
+    for nth in count(1):
+        if not fail_http(tmp_path / str(nth), HTTP_FAULTS[kind], nth, expected):
+            break
+    assert nth > CALLS
+
+
+@pytest.mark.parametrize(("kind", "first"), list(zip(STRIDED, count(1))), ids=STRIDED)
+def test_every_thirteenth_http_call(tmp_path: Path, expected: Scores, kind: str, first: int) -> None:
+    """Each kind begins at another call, so that together they strike all over the run."""
+    for nth in range(first, 10 * CALLS, 13):
+        if not fail_http(tmp_path / str(nth), HTTP_FAULTS[kind], nth, expected):
+            break
+    assert nth > CALLS
+
+
+@pytest.mark.parametrize(("kind", "first"), list(zip(FILE_FAULTS, count(1))), ids=FILE_FAULTS)
+def test_every_eleventh_file_operation(tmp_path: Path, expected: Scores, kind: str, first: int) -> None:
+    struck = set()
+    for nth in range(first * 3, 10_000, 11):
+        hit = fail_file(tmp_path / str(nth), FILE_FAULTS[kind], nth, expected)
+        if hit is None:
+            break
+        struck.add(hit)
+    assert nth > 100
+    assert len(struck) >= 4
+
+
+def test_each_kind_of_file_operation_in_the_first_request_file(tmp_path: Path, expected: Scores) -> None:
+    struck = {fail_file(tmp_path / str(nth), errno.ENOSPC, nth, expected) for nth in (*range(1, 12), *range(18, 27))}
+    assert struck >= {"mkdir", "rename", "open", "fsync", "write", "flush", "close", "replace", "unlink"}
+
+
+@pytest.mark.parametrize(("kind", "first"), list(zip(SQL_FAULTS, count(1))), ids=SQL_FAULTS)
+def test_every_thirty_seventh_statement(tmp_path: Path, expected: Scores, kind: str, first: int) -> None:
+    for nth in range(first * 11, 100_000, 37):
+        if fail_sql(tmp_path / str(nth), SQL_FAULTS[kind], nth, expected) is None:
+            break
+    assert nth > 400
