@@ -91,7 +91,7 @@ def match_name(names: Sequence[str], wanted: str) -> str | None:
 
 
 def _card_configs(card: Path) -> list[tuple[str, Mapping[str, Any]]]:
-    import yaml  # type: ignore[import-untyped]
+    import yaml
 
     text = card.read_text(encoding="utf-8-sig").replace("\r\n", "\n")
     head = re.match(r"---\n(.*?)\n---(?:\n|$)", text, flags=re.DOTALL)

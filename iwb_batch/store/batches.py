@@ -50,7 +50,8 @@ class BatchRow:
 _SELECT = (
     "SELECT b.batch_id, b.request_file_id, f.name AS file_name, f.sha256 AS file_sha256, f.n_requests, f.n_bytes,"
     " f.n_tokens, f.lane, b.state, b.remote_status, b.remote_batch_id, b.input_file_id, b.input_expires_at,"
-    " b.output_file_id, b.error_file_id, b.began, b.count_total, b.count_completed, b.count_failed, b.called_at, b.submitted_at,"
+    " b.output_file_id, b.error_file_id, b.began, b.count_total, b.count_completed, b.count_failed, b.called_at,"
+    " b.submitted_at,"
     " b.ended_at, b.not_before, b.refusals, b.fresh_uploads, b.empty_listings, b.not_found_polls, b.wanting_since,"
     " b.error"
     " FROM batch b JOIN request_file f USING (request_file_id)"
