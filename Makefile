@@ -29,6 +29,10 @@ demo: $(VENV)/installed ## judge the bundled items against a local emulator; no 
 test: $(VENV)/installed-dev ## run the tests
 	$(BIN)/python -m pytest -n auto
 
+.PHONY: sweep
+sweep: $(VENV)/installed-dev ## the long tests: every fault at every point, kills, thousands of random schedules
+	$(BIN)/python -m pytest tests/sweep -n auto
+
 .PHONY: lint
 lint: $(VENV)/installed-dev ## ruff, format, types
 	$(BIN)/ruff check

@@ -126,11 +126,12 @@ class Upstream:
         self._client.close()
 
     def _sent(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        sent = body if self._model is None else {**body, "model": self._model}
-        if self._token_parameter is None:
-            return sent
-        limit = {self._token_parameter: sent[name] for name in TOKEN_PARAMETERS if name in sent}
-        return {name: value for name, value in sent.items() if name not in TOKEN_PARAMETERS} | limit
+        sent = dict(body) if self._model is None else {**body, "model": self._model}
+        if self._token_parameter is not None:
+            limits = [sent.pop(name) for name in TOKEN_PARAMETERS if name in sent]
+            if limits:
+                sent[self._token_parameter] = limits[-1]
+        return sent
 
     def _back_off(self, turn: int) -> float:
         longest: float = min(FIRST_WAIT * 2 ** (turn - 1), LONGEST_WAIT)

@@ -21,6 +21,7 @@ _WINDOWS_DEVICES = frozenset(
     {"con", "prn", "aux", "nul", *(f"com{i}" for i in range(1, 10)), *(f"lpt{i}" for i in range(1, 10))}
 )
 _STAGING = ".staging-"
+_STALE_SECONDS = 24 * 3600
 
 
 def check_name(name: str) -> str:
@@ -109,14 +110,24 @@ def _os_error(path: Path, error: OSError) -> IwbError:
 
 @contextmanager
 def staging(parent: Path) -> Iterator[RunFolder]:
-    """A folder that becomes a run by ``adopt_staging`` or disappears."""
+    """A folder that becomes a run by ``adopt_staging`` or disappears.
+
+    Those that a killed process left behind go too, once they are a day old: nothing was ever sent from them.
+    """
     folder = RunFolder(parent / f"{_STAGING}{secrets.token_hex(6)}")
     try:
         folder.make()
+        _remove_stale(parent, folder.path.stat().st_mtime - _STALE_SECONDS)
         yield folder
     finally:
         if folder.path.exists():
             shutil.rmtree(folder.path, ignore_errors=True)
+
+
+def _remove_stale(parent: Path, before: float) -> None:
+    for path in parent.glob(f"{_STAGING}*"):
+        if path.is_dir() and path.stat().st_mtime < before:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def adopt_staging(folder: RunFolder, target: RunFolder) -> None:

@@ -162,7 +162,7 @@ class Cli:
 
     def collect(self, *more: str) -> Done:
         """``collect`` until done, polling fast."""
-        return self("collect", "--watch", "--poll-interval", "0.02", "--wait", "0", "--timeout", "60", *more)
+        return self("collect", "--watch", "--poll-interval", "0.02", "--wait", "0", "--timeout", "30", *more)
 
     def query(self, sql: str, run: str | None = None) -> list[dict[str, Any]]:
         """Rows of a query on a run file."""

@@ -24,6 +24,7 @@ from iwb_batch.providers.connection import from_environment
 from iwb_batch.providers.openai_batch import OpenAIBatch
 from iwb_batch.store import database as db
 from iwb_batch.store import views
+from iwb_batch.store.database import Database
 from iwb_batch.workflow import collect as collecting
 from iwb_batch.workflow import opening
 from iwb_batch.workflow import submit as submitting
@@ -149,6 +150,7 @@ class World:
         )
         self.items, self.responses = write_inputs(root, n_items)
         self.boundary: Boundary = no_boundary
+        self._reader: Database | None = None
         self.adapter: BatchProvider = adapter or adapter_in_process(self.service)
 
     def connect(self, _provider: str, _options: Options) -> BatchProvider:
@@ -239,17 +241,26 @@ class World:
         return False
 
     def row(self, sql: str, *parameters: Any) -> tuple[Any, ...] | None:
-        with db.open_read_only(self.folder.database) as database:
-            found = database.row(sql, parameters)
-            return None if found is None else tuple(found)
+        return next(iter(self.rows(sql, *parameters)), None)
 
     def value(self, sql: str, *parameters: Any) -> Any:
         found = self.row(sql, *parameters)
         return None if found is None else found[0]
 
     def rows(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        with db.open_read_only(self.folder.database) as database:
-            return [tuple(row) for row in database.rows(sql, parameters)]
+        if self._reader is not None:
+            return [tuple(row) for row in self._reader.rows(sql, parameters)]
+        with self.reading():
+            return self.rows(sql, *parameters)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """One connection for many questions."""
+        with db.open_read_only(self.folder.database) as self._reader:
+            try:
+                yield
+            finally:
+                self._reader = None
 
     def scores(self) -> Scores:
         sql = "SELECT item_index, criterion_index, repeat, score FROM score"
@@ -333,13 +344,14 @@ def violations(world: World, *, paid_once: bool = True) -> Iterator[str]:
         if world.service.batches_created:
             yield f"{len(world.service.batches_created)} batches exist and no run knows of them"
         return
-    for rule, sql in RULES.items():
-        found = world.rows(sql)
-        if found:
-            yield f"{rule}: {found[:3]}"
-    yield from _files_as_hashed(world)
-    yield from _raw_lines_as_stored(world)
-    yield from _remote_batches(world)
+    with world.reading():
+        for rule, sql in RULES.items():
+            found = world.rows(sql)
+            if found:
+                yield f"{rule}: {found[:3]}"
+        yield from _files_as_hashed(world)
+        yield from _raw_lines_as_stored(world)
+        yield from _remote_batches(world)
     if paid_once and world.service.paid_twice():
         yield f"paid twice: {world.service.paid_twice()}"
 

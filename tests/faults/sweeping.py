@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,14 @@ class Figures:
     injected: Counter[str] = field(default_factory=Counter)
     repeated: int = 0
     lost: int = 0
+
+    def hit(self, kind: str) -> None:
+        """Count one run that was disturbed and came to the right end."""
+        self.runs += 1
+        self.injected[kind] += 1
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self))
 
     def __str__(self) -> str:
         kinds = "\n".join(f"  {kind:<60} {n:>6}" for kind, n in sorted(self.injected.items()))

@@ -46,7 +46,7 @@ def test_every_eleventh_file_operation(tmp_path: Path, expected: Scores, kind: s
 
 
 def test_each_kind_of_file_operation_in_the_first_request_file(tmp_path: Path, expected: Scores) -> None:
-    struck = {fail_file(tmp_path / str(nth), errno.ENOSPC, nth, expected) for nth in (*range(1, 12), *range(18, 27))}
+    struck = {fail_file(tmp_path / str(nth), errno.ENOSPC, nth, expected) for nth in (*range(1, 12), *range(18, 34))}
     assert struck >= {"mkdir", "rename", "open", "fsync", "write", "flush", "close", "replace", "unlink"}
 
 

@@ -1,0 +1,13 @@
+"""A small fixed set of random schedules; tests/sweep runs thousands."""
+
+from __future__ import annotations
+
+from tests.faults.harness import Scores
+from tests.faults.machine import schedules
+
+
+def test_random_commands_faults_and_crashes(expected: Scores) -> None:
+    figures = schedules(expected, examples=25, steps=8)
+    assert figures.runs >= 25
+    assert sum(figures.injected.values()) >= 50
+    assert (figures.repeated, figures.lost) == (0, 0)
