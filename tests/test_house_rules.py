@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Packages that a short command must not load, and every import name that stands for them.
 HEAVY = {
     *("openai", "httpx", "httpx2", "datasets", "pandas", "numpy", "pyarrow", "sqlite_utils", "matplotlib", "azure"),
-    *("jsonschema", "jsonschema_rs", "starlette", "uvicorn", "toktok_rs", "datasette"),
+    *("jsonschema", "jsonschema_rs", "starlette", "uvicorn", "toktok", "datasette", "jinja2", "playwright"),
 }
 # Modules that import heavy packages at their top; only function bodies and one another may import them.
 LAZY_MODULES = {"emulator.app", "emulator.upstream"}

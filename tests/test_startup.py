@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = [
     *("azure", "datasets", "datasette", "jsonschema", "matplotlib", "numpy", "openai", "pandas", "pyarrow"),
-    *("sqlite_utils", "starlette", "toktok_rs", "uvicorn"),
+    *("sqlite_utils", "starlette", "toktok", "uvicorn", "jinja2"),
 ]
 # Runs in a fresh interpreter: argv[1] is the command, stderr carries [exit code, heavy packages loaded].
 SCRIPT = """

@@ -147,3 +147,15 @@ grace_option = click.option(
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 run_argument = click.argument("run", required=False)
+
+
+def format_option(help_text: str) -> Callable[[F], F]:
+    """``--format`` of the commands that write a report."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(["table", "markdown", "csv", "json"]),
+        default="table",
+        show_default=True,
+        help=help_text,
+    )

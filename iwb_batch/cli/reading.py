@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from iwb_batch.cli import output
-from iwb_batch.cli.params import PATH, Whole, json_option, run_argument
+from iwb_batch.cli.params import PATH, Whole, format_option, json_option, run_argument
 from iwb_batch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,14 +37,7 @@ def status(context: click.Context, run: str | None, *, as_json: bool) -> int:
 
 @click.command()
 @run_argument
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "markdown", "csv", "json"]),
-    default="table",
-    show_default=True,
-    help="How the report is written.",
-)
+@format_option("How the report is written.")
 @click.option("--compat", is_flag=True, help="The table of the original WritingBench scorer instead.")
 @click.option(
     "--requirements",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from iwb_batch.cli import output
-from iwb_batch.cli.params import PATH, TEXT
+from iwb_batch.cli.params import PATH, TEXT, format_option
 from iwb_batch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,14 +34,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="A pair without two finite scores: stop, count it as wrong, or leave it out of N.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "markdown", "csv", "json"]),
-    default="table",
-    show_default=True,
-    help="How the report is written.",
-)
+@format_option("How the report is written.")
 def reward_accuracy(
     dataset: tuple[str, ...], subset: str | None, scores: Path | None, invalid: Invalid, form: Form
 ) -> int:

@@ -62,7 +62,8 @@ def emulator() -> Iterator[str]:
         raise UsageError(
             f"the emulator needs the package {error.name}", hint="Install it with: pip install 'iwb-batch[emulator]'"
         ) from error
-    with running(Service(Settings(key=KEY), judge=Rehearsal(), faults=FaultPlan.of(FAULTS))) as url:
+    plan = FaultPlan.of(FAULTS)
+    with Service(Settings(key=KEY), judge=Rehearsal(), faults=plan) as service, running(service) as url:
         yield url
 
 
