@@ -129,12 +129,20 @@ def test_a_batch_that_fails_validation_tells_line_and_code_and_leaves_no_file(
     assert [path.rsplit("/", 2)[-2] for method, path, _ in wire.calls if method == "DELETE"] == ["files"]
 
 
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        pytest.param("token_limit_exceeded", "Too many enqueued tokens on this deployment.", id="as Azure says it"),
+        pytest.param("token_limit_exceeded", "Come back later.", id="by code"),
+        pytest.param("invalid_request", "The enqueued token limit is reached.", id="by words"),
+    ],
+)
 def test_a_batch_that_failed_for_the_queue_waits_and_spends_nothing(
-    cli: Cli, one: Inputs, tell: Tell, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, one: Inputs, tell: Tell, monkeypatch: pytest.MonkeyPatch, code: str, message: str
 ) -> None:
     monkeypatch.setattr(lifecycle, "BACK_OFF_FIRST", 0.02)
-    fault = {"code": "token_limit_exceeded", "line": None, "message": "Too many enqueued tokens on this deployment."}
-    full = Ending(["validating", "failed"], errors={"object": "list", "data": [{**fault, "param": None}]})
+    fault = {"code": code, "line": None, "param": None, "message": message}
+    full = Ending(["validating", "failed"], errors={"object": "list", "data": [fault]})
     wire = tell(full, full, good())
     assert cli.submit(one, "--max-resubmits", "0").code in (0, 3)
     assert cli.collect().code == 0
