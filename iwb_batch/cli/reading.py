@@ -58,6 +58,9 @@ def report(context: click.Context, /, run: str | None, form: Form, *, compat: bo
     for path in done.written:
         output.message(f"wrote {path}")
     output.data(done.text)
+    unkept = reporting.keep(folder, done.text, form, compat=compat)
+    if unkept is not None:
+        output.message(f"note: {unkept}")
     return done.code
 
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     BoolArray = NDArray[np.bool_]
 
 LOWEST, HIGHEST = 1, 10
+REPEATABILITY = 1.96 * math.sqrt(2)
+"""Two single measurements differ by more than this many standard deviations once in twenty times."""
+
 DIMENSIONS = ("domain", "subdomain", "variant", "language")
 _VARIANT_ORDER = ("native", "code_mixed", "romanized")
 
@@ -91,12 +94,16 @@ class SelfConsistency:
     """How far the judge agrees with itself when it is asked again.
 
     Over ``n_sets`` (item, criterion) with at least two valid scores: the standard deviation within
-    a set (pooled), the shares of sets whose scores are all equal or at most one apart, and the mean
-    score of each repeat.
+    a set (pooled), the mean absolute difference of two scores of a set (over its pairs, then over
+    sets), the shares of sets whose scores are all equal or at most one apart, and the mean score of
+    each repeat. Two single scores of one criterion that are less than ``smallest_difference`` apart
+    can come from the judge alone: the repeatability coefficient, 1.96 x sqrt(2) x ``within_sd``.
     """
 
     n_sets: int
     within_sd: float
+    mean_difference: float
+    smallest_difference: float
     equal_share: float
     within_one_share: float
     repeat_means: tuple[tuple[int, float, int], ...]
@@ -277,16 +284,24 @@ def _self_consistency(data: RubricData) -> SelfConsistency | None:
         return None
     n_sets = sum(sets.values())
     freedom = sum((len(scores) - 1) * times for scores, times in sets.items())
-    squares = math.fsum(times * _squares(scores) for scores, times in sets.items())
+    within_sd = math.sqrt(math.fsum(times * _squares(scores) for scores, times in sets.items()) / freedom)
     return SelfConsistency(
         n_sets=n_sets,
-        within_sd=math.sqrt(squares / freedom),
+        within_sd=within_sd,
+        mean_difference=math.fsum(times * _mean_difference(scores) for scores, times in sets.items()) / n_sets,
+        smallest_difference=REPEATABILITY * within_sd,
         equal_share=sum(times for scores, times in sets.items() if max(scores) == min(scores)) / n_sets,
         within_one_share=sum(times for scores, times in sets.items() if max(scores) - min(scores) <= 1) / n_sets,
         repeat_means=tuple(
             (repeat, total / number, number) for repeat, (total, number) in sorted(data.repeat_sums.items()) if number
         ),
     )
+
+
+def _mean_difference(scores: tuple[int, ...]) -> float:
+    """Mean absolute difference over all pairs of a set."""
+    pairs = list(combinations(scores, 2))
+    return sum(abs(a - b) for a, b in pairs) / len(pairs)
 
 
 def _squares(scores: tuple[int, ...]) -> float:

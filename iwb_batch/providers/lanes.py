@@ -17,7 +17,7 @@ from iwb_batch.providers.base import BatchProvider, ByteSink, ChatReply, RemoteB
 
 T = TypeVar("T")
 
-_LANE_OF = re.compile(r"-\d{4,}-(.+)\.jsonl$")
+_LANE_OF = re.compile(r"^iwb-[0-9a-f]+-\d{4,}-(.+)\.jsonl$")
 
 
 class Lanes:

@@ -133,6 +133,8 @@ def _judge_table(report: RubricReport) -> Table:
         sets = f"{found.n_sets} criteria judged again"
         rows += [
             ("standard deviation between repeats", sets, Number(found.within_sd)),
+            ("mean absolute difference of two repeats", sets, Number(found.mean_difference)),
+            ("smallest difference of two scores that means something", sets, Number(found.smallest_difference)),
             ("repeats all equal, %", sets, Number(found.equal_share, "percent")),
             ("repeats within one point, %", sets, Number(found.within_one_share, "percent")),
         ]
@@ -212,6 +214,8 @@ def _judge_shape(report: RubricReport) -> dict[str, Any]:
         else {
             "n_sets": found.n_sets,
             "within_sd": found.within_sd,
+            "mean_difference": found.mean_difference,
+            "smallest_difference": found.smallest_difference,
             "equal_share": found.equal_share,
             "within_one_share": found.within_one_share,
             "repeat_means": [{"repeat": repeat, "mean": mean, "n_scores": n} for repeat, mean, n in found.repeat_means],

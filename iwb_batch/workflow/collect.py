@@ -14,6 +14,7 @@ from iwb_batch.store.batches import BatchRow
 from iwb_batch.workflow import advance, given, online, opening, pilot
 from iwb_batch.workflow.receive import poll, receive
 from iwb_batch.workflow.reconcile import adopt, is_of, reconcile
+from iwb_batch.workflow.send import waiting_reason
 from iwb_batch.workflow.session import Session
 from iwb_batch.workflow.submit import Confirm
 
@@ -44,10 +45,7 @@ def collect(session: Session, by_hand: ByHand, confirm: Confirm) -> int:
             advance.tell_unreachable(session)
         if by_hand.online_judge is not None:
             code = _online(session, by_hand.online_judge, confirm)
-        if code != 3 or not session.waiting.watch:
-            _tell(session, code)
-            return code
-        if not _sleep(session, started):
+        if code != 3 or not session.waiting.watch or _waits_for_the_user(session) or not _sleep(session, started):
             _tell(session, code)
             return code
 
@@ -57,6 +55,14 @@ def _online(session: Session, deployment: str, confirm: Confirm) -> int:
     online.finish_online(session, deployment, confirm)
     advance.tell_refusals(session)
     return advance.collect_code(session)
+
+
+def _waits_for_the_user(session: Session) -> bool:
+    """True when time alone changes nothing: answers are given by hand, or the budget holds back all that is left."""
+    if batches.in_state(session.database, *advance.LIVE):
+        return session.run.provider == "files"
+    unsent = batches.in_state(session.database, BatchState.PLANNED, BatchState.UPLOADED)
+    return any("--budget" in (b.error or "") for b in unsent) and all(session.is_due(b.not_before) for b in unsent)
 
 
 def _sleep(session: Session, started: float) -> bool:
@@ -74,11 +80,14 @@ def _sleep(session: Session, started: float) -> bool:
 def _tell(session: Session, code: int) -> None:
     counts = views.status_counts(session.database)
     planned = sum(counts.values())
-    line = f"{counts['scored']} of {planned} requests judged, {counts['open']} open, {counts['failed']} failed"
+    done = "answered" if session.run.protocol == "generate" else "judged"
+    line = f"{counts['scored']} of {planned} requests {done}, {counts['open']} open, {counts['failed']} failed"
     if code == 3:
         running = batches.in_state(session.database, *advance.LIVE, BatchState.PLANNED, BatchState.UPLOADED)
         states = sorted({f"{b.file_name} {(b.remote_status or b.state.value)}" for b in running})
         line += f"; not finished: {', '.join(states[:5])}" if states else "; not finished"
+        why = waiting_reason(session)
+        line += f" ({why})" if why else ""
     session.progress.say(line)
     run = session.run
     if run.standing != "running":

@@ -39,7 +39,9 @@ LITTLE_SPACE, NO_SPACE = 1 << 30, 100 << 20
 _EXTRAS = (
     ("emulator", ("starlette", "uvicorn", "python_multipart"), "`emulate` and `demo`"),
     ("entra", ("azure.identity",), "--auth entra"),
-    ("tokens", ("toktok_rs",), "exact token counts"),
+    ("tokens", ("toktok",), "exact token counts"),
+    ("plots", ("matplotlib",), "`report --plots`"),
+    ("browse", ("datasette",), "`browse`"),
 )
 
 
@@ -224,7 +226,7 @@ def _extras() -> Iterator[Check]:
     for extra, modules, purpose in _EXTRAS:
         missing = [module for module in modules if not _is_installed(module)]
         if missing:
-            text = f"not installed ({', '.join(missing)}); only {purpose} needs it: pip install 'iwb-batch[{extra}]'"
+            text = f"not installed ({', '.join(missing)}); needed for {purpose} only: pip install 'iwb-batch[{extra}]'"
         else:
             text = f"installed, for {purpose}"
         yield Check(f"extra {extra}", "ok", text)

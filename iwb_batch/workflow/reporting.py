@@ -11,7 +11,7 @@ from iwb_batch.core.human_numbers import HumanAgreement
 from iwb_batch.core.pair_numbers import pair_report
 from iwb_batch.core.pointwise_numbers import pointwise_report
 from iwb_batch.core.rubric_numbers import rubric_report
-from iwb_batch.errors import InputError, UsageError
+from iwb_batch.errors import InputError, RunError, UsageError
 from iwb_batch.inputs.requirements import RequirementFolder, query_sha256, read_requirements
 from iwb_batch.report import protocols
 from iwb_batch.report.formats import Format
@@ -19,7 +19,7 @@ from iwb_batch.report.protocols import AnyReport
 from iwb_batch.store import numbers, views
 from iwb_batch.store.database import Database
 from iwb_batch.workflow import human, opening, publishing
-from iwb_batch.workflow.folder import RunFolder
+from iwb_batch.workflow.folder import RunFolder, explained
 from iwb_batch.workflow.status import report_code
 
 WITH_REQUIREMENTS = "writing-bench"
@@ -77,6 +77,21 @@ def full_report(
         if compat:
             return Reported(_compat_text(database, run, lists, form), code, written)
         return Reported(protocols.render(found, form, agreement=agreement), code, written)
+
+
+_SUFFIX: dict[Format, str] = {"table": "txt", "markdown": "md", "csv": "csv", "json": "json"}
+
+
+def keep(folder: RunFolder, text: str, form: Format, *, compat: bool) -> str | None:
+    """Put what was printed into the run's ``report/`` too; says why not where that cannot be written."""
+    target = folder.report / f"{'compat' if compat else 'report'}.{_SUFFIX[form]}"
+    try:
+        with explained(folder.report):
+            folder.report.mkdir(mode=0o700, exist_ok=True)
+        publishing.write(target, text.removesuffix("\n") + "\n")
+    except RunError as error:
+        return f"no copy in the run folder: {error.message}"
+    return None
 
 
 def _files(database: Database, found: AnyReport, agreement: HumanAgreement | None, beside: Beside) -> Iterator[Path]:

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
+from iwb_batch.core.render import check_request_line
 from iwb_batch.core.split import Filler, Limits
+from iwb_batch.errors import RunError
 from iwb_batch.store import batches, plan
 from iwb_batch.store.database import Database
 from iwb_batch.store.plan import PlannedAttempt, ToSend
@@ -133,9 +135,15 @@ class _OpenFile:
         self._tokens = 0
 
     def add(self, attempt: PlannedAttempt, line: bytes) -> None:
-        """Append one line and its attempt."""
-        self._whole.write(line)
+        """Append one line and its attempt. RunError: the line is none a provider would take."""
         self._requests += 1
+        fault = check_request_line(line)
+        if fault is not None:
+            raise RunError(
+                f"{self._whole.target.name} line {self._requests}, {attempt.custom_id}: {fault}",
+                hint="Nothing of this file was sent, and no input can cause this: please report it.",
+            )
+        self._whole.write(line)
         changed = "; ".join(part for part in (attempt.changed, self._by) if part) or None
         self._pending.append(replace(attempt, line=self._requests, changed=changed))
         self._tokens += attempt.n_tokens

@@ -114,12 +114,14 @@ class PlanDifference:
 
 
 def differences(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> list[PlanDifference]:
-    """What keeps a run from being continued; ``repeats`` may grow."""
+    """What keeps a run from being continued; ``repeats`` may grow. Settings inside others are named ``outer.inner``."""
     found = []
     for name in sorted(stored.keys() | asked.keys()):
         was, now = stored.get(name), asked.get(name)
         grows = name == "repeats" and isinstance(was, int) and isinstance(now, int) and now >= was
-        if was != now and not grows:
+        if isinstance(was, Mapping) and isinstance(now, Mapping):
+            found += [PlanDifference(f"{name}.{d.name}", d.run, d.asked) for d in differences(was, now)]
+        elif was != now and not grows:
             found.append(PlanDifference(name, was, now))
     return found
 

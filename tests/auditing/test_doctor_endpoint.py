@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from iwb_batch.emulator.service import Service
 from iwb_batch.workflow import doctor as use_case
 from iwb_batch.workflow.settings import Options
 from tests.auditing.support import KEY, Cli, Done, served
+from tests.cli.support import ROOT
 
 
 @pytest.fixture
@@ -48,7 +50,11 @@ def test_everything_is_well(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"expiry of files", "clock", "deletion of the file", "runs folder", "free space", "SQLite"} <= set(
         done.checks
     )
-    assert {"extra emulator", "extra entra", "extra tokens"} <= set(done.checks)
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    told = {name: check["message"] for name, check in done.checks.items() if name.startswith("extra ")}
+    assert told.keys() == {f"extra {name}" for name in extras}
+    assert all(message.startswith("installed, for ") for message in told.values()), told
     assert "write-ahead log" in done.checks["run.db can be made"]["message"]
     assert (files_left(service), batches_made(service)) == ([], 0)
     assert not cli.runs.exists()

@@ -37,11 +37,11 @@ def judged(cli: Cli, two: Inputs, emulate: Emulation) -> Cli:
 
 
 def content(folder: Path) -> dict[str, str]:
-    """Hash of every file of a run that is not SQLite's own."""
+    """Hash of every file of a run that is neither SQLite's own nor a copy of a report."""
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")
-        if path.is_file() and not path.name.endswith(("-wal", "-shm"))
+        if path.is_file() and not path.name.endswith(("-wal", "-shm")) and path.parent.name != "report"
     }
 
 
@@ -59,6 +59,25 @@ def test_reading_changes_nothing(judged: Cli) -> None:
         assert done.out.endswith("\n")
         assert not done.out.endswith("\n\n")
     assert content(judged.folder) == before
+
+
+def test_the_run_folder_keeps_what_report_prints(judged: Cli) -> None:
+    kept = judged.folder / "report"
+    for form, name in {"table": "txt", "markdown": "md", "csv": "csv", "json": "json"}.items():
+        printed = judged("report", "--format", form)
+        assert printed.code == 0, printed.err
+        assert (kept / f"report.{name}").read_text(encoding="utf-8") == printed.out
+    assert judged("report", "--compat", "--format", "json").out == (kept / "compat.json").read_text(encoding="utf-8")
+    assert {path.stat().st_mode & 0o777 for path in kept.iterdir()} == {0o600}
+
+
+def test_a_run_that_cannot_keep_its_report_is_reported_all_the_same(judged: Cli) -> None:
+    kept = judged.folder / "report"
+    kept.rmdir()
+    kept.write_bytes(b"in the way")
+    done = judged("report")
+    assert (done.code, "Overall" in done.out) == (0, True)
+    assert done.err.startswith("note: no copy in the run folder: ")
 
 
 STATES: dict[str, tuple[dict[str, object], list[str], int, str]] = {

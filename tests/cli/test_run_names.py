@@ -98,10 +98,10 @@ def test_the_default_name_says_benchmark_subset_model_and_plan(cli: Cli, two: In
 
 
 CHANGES = {
-    "judge": (["--judge", "gpt-5.1"], "judge: "),
-    "token limit": (["--max-completion-tokens", "400"], "judge: "),
-    "reasoning effort": (["--reasoning-effort", "low"], "judge: "),
-    "structured output": (["--structured-output"], "judge: "),
+    "judge": (["--judge", "gpt-5.1"], 'judge.deployment: "gpt-5.4" -> "gpt-5.1"'),
+    "token limit": (["--max-completion-tokens", "400"], "judge.max_completion_tokens: 8000 -> 400"),
+    "reasoning effort": (["--reasoning-effort", "low"], 'judge.reasoning_effort: null -> "low"'),
+    "structured output": (["--structured-output"], "judge.structured_output: false -> true"),
     "strip rule": (["--strip-reasoning", "off"], "strip_reasoning: "),
     "model name": (["--model-name", "other"], 'model_name: "model-x" -> "other"'),
     "selection": (["--limit", "1"], "data_sha256: "),
@@ -209,8 +209,8 @@ def test_a_named_run_takes_over_what_may_differ_and_keeps_the_rest(cli: Cli, two
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--judge", "gpt-5.1"], "another plan: judge: "),
-        (["--max-completion-tokens", "400"], "another plan: judge: "),
+        (["--judge", "gpt-5.1"], "another plan: judge.deployment: "),
+        (["--max-completion-tokens", "400"], "another plan: judge.max_completion_tokens: "),
         (["--strip-reasoning", "off"], 'strip_reasoning: "auto" -> "off"'),
     ],
 )

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tests.emulator.direct import request_file
-from tests.faults.harness import KEY, adapter_in_process, connection_to
 
 from iwb_batch.emulator.app import running
 from iwb_batch.emulator.faults import BatchFault, FaultPlan, HttpFault
@@ -22,6 +20,8 @@ from iwb_batch.emulator.settings import Settings
 from iwb_batch.providers.base import Ambiguous, BatchProvider, CallFailed, Rejected, RemoteBatch, Unavailable
 from iwb_batch.providers.lanes import Lanes
 from iwb_batch.providers.openai_batch import OpenAIBatch
+from tests.emulator.direct import request_file
+from tests.faults.harness import KEY, adapter_in_process, connection_to
 
 EXPIRES = 30 * 24 * 3600
 DATED = "2025-04-01-preview"

@@ -213,6 +213,8 @@ def test_self_consistency_by_hand() -> None:
     assert found is not None
     assert found.n_sets == 4
     assert found.within_sd == pytest.approx(math.sqrt((2 / 3 + 0 + 2) / (2 + 4 + 1)))
+    assert found.mean_difference == pytest.approx((2 / 3 + 0 + 0 + 2) / 4)
+    assert found.smallest_difference == pytest.approx(1.96 * math.sqrt(2) * found.within_sd)
     assert (found.equal_share, found.within_one_share) == (0.5, 0.75)
     assert found.repeat_means == ((1, 6.0, 4), (2, 5.0, 4))
 

@@ -67,6 +67,13 @@ def submitted(cli: Cli, given: Inputs) -> None:
     assert done.code == 0, done.err
 
 
+def test_watching_does_not_hold_the_run_while_answers_are_carried_by_hand(cli: Cli, tmp_path: Path) -> None:
+    submitted(cli, inputs(tmp_path, 1))
+    done = cli("collect", "--watch", "--poll-interval", "0.02")
+    assert done.code == 3
+    assert "0 of 5 requests judged, 5 open, 0 failed; not finished: 0001.jsonl written" in done.err
+
+
 @pytest.mark.parametrize("shape", [vllm, openai, azure])
 def test_every_format_gives_the_same_judgements(
     shape: Callable[[str, int], Line], cli: Cli, two: Inputs, tmp_path: Path

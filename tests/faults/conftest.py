@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.harness import Scores, World, undisturbed
+
+from tests.faults.harness import Scores, World
+from tests.faults.invariants import undisturbed
 
 Build = Callable[..., World]
 

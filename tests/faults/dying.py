@@ -17,10 +17,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from iwb_batch.providers.openai_batch import OpenAIBatch
 from tests.faults import sweeping
 from tests.faults.harness import World, connection_to
-
-from iwb_batch.providers.openai_batch import OpenAIBatch
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,17 +11,13 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.faults.harness import RESUBMISSIONS, Crash, Scores, World, check_invariants, plan, unaccounted
-from tests.faults.sweeping import HTTP_FAULTS, SQL_FAULTS, Figures, failing_files, failing_sql
-from tests.faults.test_kills import BOUNDARIES
-
-from dataclasses import replace
 
 from iwb_batch.emulator.faults import BatchFault, HttpFault, RequestFault
 from iwb_batch.errors import IwbError, LockHeld, PlanChanged
@@ -29,10 +25,14 @@ from iwb_batch.workflow import folder as folders
 from iwb_batch.workflow.collect import ByHand
 from iwb_batch.workflow.session import no_boundary
 from iwb_batch.workflow.settings import Options
+from tests.faults.harness import RESUBMISSIONS, Crash, Scores, World, plan
+from tests.faults.invariants import check_invariants, unaccounted
+from tests.faults.sweeping import HTTP_FAULTS, SQL_FAULTS, Figures, failing_files, failing_sql
+from tests.faults.test_kills import BOUNDARIES
 
 SETTINGS = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck), print_blob=False)
 
-IN_MEMORY = Path("/dev/shm")  # noqa: S108
+IN_MEMORY = Path("/dev/shm")
 """Thousands of runs commit hundreds of times each; where there is a disk in memory, they go there."""
 
 BATCH_FAULTS: dict[str, BatchFault] = {
@@ -272,9 +272,7 @@ def schedules(expected: Scores, *, examples: int, steps: int, seed: int | None =
     machine = type("Seeded", (RunMachine,), attributes)
     if seed is not None:
         seeded(seed)(machine)
-    chosen = settings(
-        SETTINGS, max_examples=examples, stateful_step_count=steps, derandomize=seed is None
-    )
+    chosen = settings(SETTINGS, max_examples=examples, stateful_step_count=steps, derandomize=seed is None)
     run_state_machine_as_test(machine, settings=chosen)
     figures = attributes["figures"]
     assert isinstance(figures, Figures)

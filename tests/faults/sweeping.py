@@ -9,16 +9,17 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.faults.harness import Scores, World, check_invariants, plan, unaccounted
 
 from iwb_batch.emulator.app import running
 from iwb_batch.emulator.faults import HttpFault
 from iwb_batch.workflow import folder as folders
+from tests.faults.harness import Scores, World, plan
+from tests.faults.invariants import check_invariants, unaccounted
 
 if TYPE_CHECKING:
     from tests.faults.dying import Nursery
@@ -55,7 +56,7 @@ class Figures:
         self.injected[kind] += 1
 
     def as_json(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps({name: getattr(self, name) for name in ("runs", "injected", "repeated", "lost")})
 
     def __str__(self) -> str:
         kinds = "\n".join(f"  {kind:<60} {n:>6}" for kind, n in sorted(self.injected.items()))
@@ -67,7 +68,7 @@ class Figures:
 
 
 def verdict(world: World, expected: Scores) -> None:
-    """The run was disturbed; now: same scores, all rules hold, nothing repeated, nothing lost, a further run is idle."""
+    """After a disturbance: same scores, all rules hold, nothing repeated, nothing lost, a further run is idle."""
     assert world.finish() == 0
     check_invariants(world)
     assert world.scores() == expected

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.conftest import Build
-from tests.faults.harness import GRACE, START, Scores, check_invariants, plan
-from tests.faults.sweeping import failing_files, failing_sql
 
 from iwb_batch.emulator.faults import FaultPlan, HttpFault
 from iwb_batch.errors import DamagedRun, IwbError, RunError
 from iwb_batch.store import database as db
 from iwb_batch.workflow.folder import WholeFile
 from iwb_batch.workflow.settings import Waiting
+from tests.faults.conftest import Build
+from tests.faults.harness import GRACE, START, Scores, plan
+from tests.faults.invariants import check_invariants
+from tests.faults.sweeping import failing_files, failing_sql
 
 LOST = HttpFault(fault="lost_reply", method="POST", path="^/batches$", nth=(1,))
 
@@ -62,7 +63,7 @@ def test_a_clock_that_jumps_between_two_commands(build: Build, expected: Scores,
 
 
 def test_a_laptop_that_slept_for_a_week_in_the_middle(build: Build, expected: Scores) -> None:
-    """The wall clock goes on while the monotonic one stands still; the first call afterwards finds a dead connection."""
+    """The wall clock goes on, the monotonic one stands still; the first call afterwards finds a dead connection."""
     world = build(faults=plan(http=[HttpFault(fault="reset_before", nth=(20, 21))]))
     calls = 0
     handle = world.service.handle
@@ -190,7 +191,7 @@ def test_a_disk_that_is_full_for_good_is_said_once_and_costs_nothing(build: Buil
 
         faults.step = full  # type: ignore[method-assign]
         for _ in range(3):
-            with pytest.raises(RunError, match="no space left in .*raw") as error:
+            with pytest.raises(RunError, match=r"no space left in .*raw") as error:
                 world.collect(watch=True)
             assert "TMPDIR counts too" in str(error.value.hint)
     assert world.outcomes() == {}
@@ -203,7 +204,10 @@ def test_a_disk_that_is_full_for_good_is_said_once_and_costs_nothing(build: Buil
 def test_a_full_database_names_the_folder_and_the_temporary_folder(build: Build) -> None:
     world = build()
     world.submit()
-    with failing_sql(40, "database or disk is full"), pytest.raises(RunError, match="the disk refused a write") as error:
+    with (
+        failing_sql(40, "database or disk is full"),
+        pytest.raises(RunError, match="the disk refused a write") as error,
+    ):
         world.collect(watch=True)
     assert "TMPDIR" in str(error.value.hint)
     assert world.finish() == 0
@@ -264,9 +268,14 @@ def test_a_raw_file_is_on_disk_before_the_database_knows_of_it(build: Build, mon
 
 def test_a_whole_file_leaves_nothing_when_closing_fails(tmp_path: Path) -> None:
     target = tmp_path / "0001.jsonl"
-    with failing_files(tmp_path, 2, 28), pytest.raises(IwbError, match="no space left"), WholeFile(target) as whole:
-        whole.write(b"{}\n")
-        whole.commit()
+
+    def write() -> None:
+        with WholeFile(target) as whole:
+            whole.write(b"{}\n")
+            whole.commit()
+
+    with failing_files(tmp_path, 2, 28), pytest.raises(IwbError, match="no space left"):
+        write()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.faults.conftest import Build
-from tests.faults.harness import GRACE, SETTLE, Scores, check_invariants, n_lines, plan, remote_batches, unaccounted
 
 from iwb_batch.emulator.faults import BatchFault, FaultPlan, HttpFault, RequestFault
 from iwb_batch.workflow.collect import ByHand
 from iwb_batch.workflow.settings import Options
+from tests.faults.conftest import Build
+from tests.faults.harness import GRACE, SETTLE, Scores, plan
+from tests.faults.invariants import check_invariants, n_lines, remote_batches, unaccounted
 
 FORMS = {
     "expired, the rest in the error file": BatchFault(fault="expired", share=0.5, nth=(1,)),
@@ -85,7 +86,9 @@ def test_a_batch_cancelled_at_the_provider_stops_the_run_and_keeps_what_was_answ
 
 @pytest.mark.parametrize("lines", [True, False], ids=["with lines", "without lines"])
 def test_a_cancelled_batch_stops_the_run_however_it_reports_the_rest(build: Build, lines: bool) -> None:
-    world = build(faults=FaultPlan(batches=[BatchFault(fault="cancelled", share=0.4, lines=lines, nth=(1,))]), n_items=1)
+    world = build(
+        faults=FaultPlan(batches=[BatchFault(fault="cancelled", share=0.4, lines=lines, nth=(1,))]), n_items=1
+    )
     world.submit()
     assert world.collect(watch=True) == 4
     assert world.row("SELECT standing FROM run") == ("stopped",)
@@ -93,7 +96,11 @@ def test_a_cancelled_batch_stops_the_run_however_it_reports_the_rest(build: Buil
 
 
 def test_lines_in_neither_file_are_named_missing_after_settling_and_go_again(build: Build) -> None:
-    world = build(faults=FaultPlan(requests=[RequestFault(fault="dropped", match="-c[24]-", times=1)]), n_items=2, options=Options())
+    world = build(
+        faults=FaultPlan(requests=[RequestFault(fault="dropped", match="-c[24]-", times=1)]),
+        n_items=2,
+        options=Options(),
+    )
     world.submit()
     for _ in range(5):
         assert world.collect(wait=0.0) == 3

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.conftest import Build
-from tests.faults.harness import GRACE, RESUBMISSIONS, Scores, World, connection_to, plan, unaccounted, violations
 
 from iwb_batch.core import lifecycle
 from iwb_batch.emulator.app import running
@@ -29,6 +27,9 @@ from iwb_batch.workflow import download, ingest, receive, reconcile
 from iwb_batch.workflow import folder as folders
 from iwb_batch.workflow.session import Session, no_boundary
 from iwb_batch.workflow.settings import Waiting
+from tests.faults.conftest import Build
+from tests.faults.harness import GRACE, RESUBMISSIONS, Scores, World, connection_to, plan
+from tests.faults.invariants import unaccounted, violations
 
 Patch = pytest.MonkeyPatch
 
@@ -134,7 +135,7 @@ def expired(build: Build) -> World:
 
 def only_completed(patch: Patch) -> None:
     """The files of a batch that did not complete are not read."""
-    both = receive.download_both
+    both = vars(receive)["download_both"]
 
     def completed_only(session: Session, batch: Any) -> Any:
         return both(session, batch) if batch.remote_status == "completed" else download.Arrived()
@@ -150,7 +151,7 @@ def unreachable_files(build: Build) -> World:
 
 def settle_without_answer(patch: Patch) -> None:
     """A file nobody answered for is treated like one that is not there."""
-    both = receive.download_both
+    both = vars(receive)["download_both"]
 
     def deaf(session: Session, batch: Any) -> Any:
         arrived = both(session, batch)
@@ -331,7 +332,7 @@ def _other_mutants() -> list[str]:
     return [
         name
         for name, value in globals().items()
-        if name.startswith("test_") and "monkeypatch" in inspect.signature(value).parameters and "scenario" not in inspect.signature(value).parameters
+        if name.startswith("test_")
+        and "monkeypatch" in inspect.signature(value).parameters
+        and "scenario" not in inspect.signature(value).parameters
     ]
-
-

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.conftest import Build
-from tests.faults.harness import GRACE, KEY, Crash, Scores, World, check_invariants, plan, remote_batches
 
 from iwb_batch.emulator.faults import BatchFault, FaultPlan, HttpFault, RequestFault
 from iwb_batch.emulator.judge import Completion, LineError, Rehearsal
@@ -19,6 +16,9 @@ from iwb_batch.model import Usage
 from iwb_batch.store import answers
 from iwb_batch.workflow import reporting
 from iwb_batch.workflow.settings import Options, Waiting
+from tests.faults.conftest import Build
+from tests.faults.harness import GRACE, KEY, RESUBMISSIONS, Scores, World, plan
+from tests.faults.invariants import check_invariants, remote_batches
 
 
 class Scripted:
@@ -49,7 +49,7 @@ def raw(message: dict[str, Any], *, finish: str = "stop", usage: Any = ...) -> C
     }
     if usage is not ...:
         body["usage"] = usage
-    return Completion(None, raw=body)
+    return Completion(None, raw=json.dumps(body).encode())
 
 
 GOOD = json.dumps({"score": 6, "reason": "स्पष्ट"}, ensure_ascii=False)
@@ -68,7 +68,11 @@ def test_a_process_that_dies_in_the_fourth_of_five_uploads_loses_none(build: Bui
     world = build(faults=FaultPlan(http=[fault]), options=Options(max_requests_per_file=3))
     assert world.crash("upload_intent", 4)
     assert len(world.service.batches_created) == 3
-    assert [row[0] for row in world.rows("SELECT state FROM batch")] == [*["submitted"] * 3, "uploading", "planned"]
+    assert [row[0] for row in world.rows("SELECT state FROM batch ORDER BY batch_id")] == [
+        *["submitted"] * 3,
+        "uploading",
+        "planned",
+    ]
     assert world.finish() == 0
     assert len(world.service.batches_created) == 5
     check_invariants(world)
@@ -84,7 +88,7 @@ def test_a_create_answered_with_500_after_it_happened_makes_one_batch(build: Bui
 def test_a_store_step_that_fails_for_some_rows_stores_none_of_them(
     build: Build, expected: Scores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Six answers came, the handler of one row fails: the batch is not collected, and 'judged' counts what is stored."""
+    """The handler of one row fails: the batch is not collected, and 'judged' counts what is stored."""
     world = build()
     world.submit()
     add_reading, calls = answers.add_reading, 0
@@ -120,7 +124,10 @@ def test_a_batch_failed_for_its_queue_is_neither_judged_nor_cancelled(build: Bui
 def test_uploaded_but_not_created_is_a_state_one_can_go_on_from(build: Build, expected: Scores) -> None:
     world = build()
     assert world.crash("uploaded")
-    assert world.rows("SELECT state, input_file_id IS NOT NULL FROM batch ORDER BY 1") == [("planned", 0), ("uploaded", 1)]
+    assert world.rows("SELECT state, input_file_id IS NOT NULL FROM batch ORDER BY 1") == [
+        ("planned", 0),
+        ("uploaded", 1),
+    ]
     assert world.finish() == 0
     assert world.posts("/files") == 4, "the uploaded file is used, not uploaded again"
     assert world.scores() == expected
@@ -309,8 +316,6 @@ def test_an_answer_without_usage_costs_an_unknown_sum_not_nothing(build: Build, 
 
 
 def test_a_lone_surrogate_in_a_reason_keeps_the_score_and_the_raw_bytes(build: Build, expected: Scores) -> None:
-    from tests.faults.harness import RESUBMISSIONS
-
     world = build(faults=plan(requests=[*RESUBMISSIONS, RequestFault(fault="surrogate")]))
     assert world.finish() == 0
     assert world.scores() == expected
@@ -366,10 +371,8 @@ def test_a_validation_that_fails_is_told_with_line_numbers_before_submit_ends(bu
 def test_a_crash_while_writing_the_files_of_a_resubmission_writes_them_again(build: Build, expected: Scores) -> None:
     world = build()
     assert world.crash("request_file_written", 3)
-    orphan = Path(world.folder.requests / "0003.jsonl")
-    assert orphan.is_file(), "renamed into place, but unknown to run.db"
+    assert (world.folder.requests / "0003.jsonl").is_file(), "renamed into place, but unknown to run.db"
     assert world.value("SELECT count(*) FROM request_file") == 2
     assert world.finish() == 0
     assert world.scores() == expected
     check_invariants(world)
-    assert issubclass(Crash, BaseException)

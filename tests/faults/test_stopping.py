@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
-from tests.faults.conftest import Build
-from tests.faults.harness import (
-    GRACE,
-    KEY,
-    RUN,
-    Crash,
-    Scores,
-    World,
-    check_invariants,
-    plan,
-    remote_batches,
-    unaccounted,
-)
 
 from iwb_batch.emulator.faults import BatchFault, FaultPlan, HttpFault, RequestFault
 from iwb_batch.emulator.settings import Settings
-from iwb_batch.errors import Declined, IwbError, LockHeld, PlanChanged, ProviderRefused, RunError, Unreachable, UsageError
+from iwb_batch.errors import (
+    Declined,
+    LockHeld,
+    PlanChanged,
+    ProviderRefused,
+    RunError,
+    Unreachable,
+    UsageError,
+)
 from iwb_batch.workflow import folder as folders
 from iwb_batch.workflow.collect import ByHand
 from iwb_batch.workflow.reconcile import reconcile
 from iwb_batch.workflow.settings import Options, Waiting
+from tests.faults.conftest import Build
+from tests.faults.harness import GRACE, KEY, RUN, Crash, Scores, World, plan
+from tests.faults.invariants import check_invariants, remote_batches, unaccounted
 
 LOST = HttpFault(fault="lost_reply", method="POST", path="^/batches$", nth=(1,))
 
@@ -90,6 +89,7 @@ def test_cancel_with_a_lost_create_cancels_what_it_finds(build: Build) -> None:
 def test_a_crash_between_stopping_and_cancelling_leaves_a_stopped_run(build: Build) -> None:
     world = build(faults=FaultPlan(), n_items=1)
     world.submit()
+
     def die(name: str) -> None:
         if name == "stopped":
             raise Crash(name)
@@ -265,7 +265,7 @@ def test_adopt_refuses_a_foreign_batch_and_an_unknown_one(build: Build) -> None:
     body = {"input_file_id": source.key, "endpoint": "/chat/completions", "completion_window": "24h"}
     metadata = {"iwb_run": "somebody", "iwb_file": "0001.jsonl", "iwb_sha256": "0" * 64}
     foreign = world.service._batches.create(body | {"metadata": metadata}, "azure", ())
-    with pytest.raises(UsageError, match="is not a batch over 0001.jsonl"):
+    with pytest.raises(UsageError, match=r"is not a batch over 0001\.jsonl"):
         world.collect(ByHand(adopt=((number, str(foreign["id"])),)))
     assert states(world) == ["creating"]
 
@@ -336,7 +336,7 @@ def test_another_plan_under_the_same_name_is_refused(build: Build) -> None:
     posts = len(world.service.calls)
     with pytest.raises(PlanChanged, match="judge"):
         world.submit(world.request(max_completion_tokens=400))
-    with pytest.raises(PlanChanged, match="gpt-4.1"):
+    with pytest.raises(PlanChanged, match=r"gpt-4\.1"):
         world.submit(world.request(judge="gpt-4.1"))
     assert len(world.service.calls) == posts
 
@@ -386,7 +386,7 @@ def test_a_long_retry_after_is_respected(build: Build, expected: Scores) -> None
     world.service.handle = timed  # type: ignore[assignment,method-assign]
     assert world.finish() == 0
     assert world.scores() == expected
-    gaps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(times)]
     assert max(gaps) >= 60
     check_invariants(world)
 

@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+
 from tests.faults.harness import Scores
 from tests.faults.sweeping import FILE_FAULTS, HTTP_FAULTS, SQL_FAULTS, fail_file, fail_http, fail_sql
 

@@ -23,9 +23,7 @@ from tests.cli.support import (
     Resource,
     Scripted,
     inputs,
-    item,
     jsonl,
-    own_score,
     responses,
     stored,
     verdict,
@@ -69,71 +67,34 @@ def test_the_order_of_answer_lines_changes_no_byte_of_any_report(
     assert '"score": 5.5' in next(iter(seen))[3]
 
 
-def test_a_step_of_storing_that_fails_leaves_all_or_nothing(cli: Cli, two: Inputs, emulate: Emulation) -> None:
-    """Five of ten judgements could be written and the sixth not: then none is, and the next command stores all ten."""
-    resource = emulate(judge=Scripted(own_score))
-    assert cli.submit(two, "--run", "mine").code == 0
-    path = cli.folder / "run.db"
-    stop = (
-        "CREATE TRIGGER stop BEFORE INSERT ON judgement WHEN (SELECT count(*) FROM judgement) >= 5"
-        " BEGIN SELECT RAISE(ABORT, 'no more today'); END"
-    )
-    change(path, stop)
-    cli("collect", "--wait", "0").refused(1, "run.db", "no more today", hint="doctor")
-    assert stored(path, "SELECT (SELECT count(*) FROM judgement), (SELECT count(*) FROM reading)") == [(0, 0)]
-    assert stored(path, "SELECT state FROM batch") == [("ended",)]
-    status = cli("status", "--json").json()
-    assert (status["scored"], status["open"], status["state"]) == (0, 10, "running")
-    change(path, "DROP TRIGGER stop")
-    assert cli("collect", "--wait", "0").code == 0
-    assert cli("status", "--json").json()["scored"] == 10
-    assert stored(path, "SELECT count(*) FROM raw_line WHERE kind = 'answer'") == [(10,)]
-    assert len(resource.service.batches_created) == 1
-    assert cli("doctor", "mine").code == 0
-
-
 def wide(row: dict[str, Any], keys: int) -> dict[str, Any]:
     """A row with many more keys than anybody needs, the wanted ones last."""
     return {**{f"note {number}": [number, None, "x"] for number in range(keys)}, **row}
 
 
-@pytest.mark.parametrize("where", ["responses", "items"])
-def test_one_row_with_thousands_of_keys_is_a_row_like_any_other(
-    cli: Cli, tmp_path: Path, resource: Resource, where: str
+def test_a_response_row_with_thousands_of_keys_is_a_row_like_any_other(
+    cli: Cli, tmp_path: Path, resource: Resource
 ) -> None:
     given = inputs(tmp_path / "in", 21)
-    rows: dict[str, list[dict[str, Any]]] = {"responses": responses(21), "items": [item(n) for n in range(21)]}
-    rows[where][20] = wide(rows[where][20], 2_500)
-    jsonl(given.answers, rows["responses"])
-    jsonl(given.data, rows["items"])
+    rows = responses(21)
+    rows[20] = wide(rows[20], 2_500)
+    jsonl(given.answers, rows)
     done = cli.submit(given)
     assert done.code == 0, done.err
     assert cli.collect().code == 0
     assert cli("report", "--format", "json").json()["n_complete"] == 21
 
 
-def test_scores_are_integers_between_1_and_10_and_sort_as_numbers(cli: Cli, tmp_path: Path, emulate: Emulation) -> None:
-    """Scores 10, none and 9: as text 9 would be the largest and 10 the first."""
-    said = {"#0#": verdict(10), "#1#": "no verdict", "#2#": verdict(9)}
-    emulate(judge=Scripted(lambda prompt: next(answer for mark, answer in said.items() if mark in prompt)))
-    assert cli.submit(inputs(tmp_path / "in", 3), "--max-resubmits", "0").code == 0
-    assert cli.collect().code == 4
-    (found,) = cli.query(
-        "select max(score) as largest, min(score) as least, avg(score) as mean, count(*) as n from score"
-    )
-    assert found == {"largest": 10, "least": 9, "mean": 9.5, "n": 10}
-    ordered = cli.query("select distinct score from score order by score")
-    assert [row["score"] for row in ordered] == [9, 10]
-    assert cli.query("select score from item_score order by score desc nulls last") == [
-        {"score": 10.0},
-        {"score": 9.0},
-        {"score": None},
-    ]
+def test_the_run_file_takes_no_score_off_the_scale(cli: Cli, two: Inputs, resource: Resource) -> None:
+    assert cli.submit(two).code == 0
+    assert cli.collect().code == 0
     path = cli.folder / "run.db"
-    assert stored(path, "SELECT DISTINCT typeof(score) FROM judgement") == [("integer",)]
+    before = stored(path, "SELECT * FROM judgement")
     for wrong in ("11", "0", "7.5", "'nine'"):
         with pytest.raises(sqlite3.IntegrityError):
             change(path, f"UPDATE judgement SET score = {wrong}")
+    assert stored(path, "SELECT * FROM judgement") == before
+    assert stored(path, "SELECT DISTINCT typeof(score) FROM judgement") == [("integer",)]
 
 
 NUL = "before\0after"

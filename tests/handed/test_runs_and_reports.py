@@ -1,18 +1,14 @@
-"""Judges, prices, labels and interruptions: what a whole run makes of them, and what its report says."""
+"""Judges, responses, labels and changed plans: what a whole run makes of them, and what its report says."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from iwb_batch.emulator.judge import Completion
-from iwb_batch.model import Usage
-from iwb_batch.workflow.settings import Options
 from tests.cli.support import (
     Cli,
     Emulation,
@@ -27,7 +23,6 @@ from tests.cli.support import (
     responses,
     verdict,
 )
-from tests.faults.harness import World, check_invariants, plan, remote_batches
 from tests.handed.support import change
 
 # --- judges that always answer in one way --------------------------------------------------------------
@@ -164,57 +159,7 @@ def test_a_missing_label_is_a_row_whatever_the_type_of_its_column(
     assert "(none)" in cli("report").out
 
 
-# --- money -------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Dear:
-    """A judge of a million prompt tokens a request; the first answer to each is no verdict."""
-
-    asked: dict[str, int] = field(default_factory=dict)
-
-    def answer(self, body: Mapping[str, Any]) -> Completion:
-        prompt = body["messages"][-1]["content"]
-        self.asked[prompt] = self.asked.get(prompt, 0) + 1
-        content = verdict(5) if self.asked[prompt] > 1 else "Let me think."
-        usage = Usage(prompt_tokens=1_000_000, cached_tokens=0, completion_tokens=0, reasoning_tokens=0)
-        return Completion(content, model="gpt-5.4-2026", usage=usage)
-
-
-def test_cost_is_at_the_batch_price_given_and_counts_every_attempt(
-    cli: Cli, tmp_path: Path, emulate: Emulation
-) -> None:
-    emulate(judge=Dear())
-    prices = ["--price-input", "1", "--price-cached", "0.5", "--price-output", "8"]
-    assert cli.submit(inputs(tmp_path / "in", 1), *prices).code == 0
-    assert cli.collect().code == 0
-    assert cli("status", "--json").json()["cost_usd"] == pytest.approx(10.0)
-    usage = cli.query("select class, attempts, prompt_tokens, cost_usd from usage where attempts > 0")
-    assert sum(row["attempts"] for row in usage) == 10
-    assert sum(row["cost_usd"] for row in usage) == pytest.approx(10.0)
-    assert {row["prompt_tokens"] for row in usage} == {5_000_000}
-
-
-def test_without_a_price_the_cost_is_unknown_and_not_zero(cli: Cli, two: Inputs, resource: Resource) -> None:
-    assert cli.submit(two, "--judge", "my-own-deployment").code == 0
-    assert cli.collect().code == 0
-    assert cli("status", "--json").json()["cost_usd"] is None
-    assert re.search(r"^cost +unknown", cli("status").out, re.MULTILINE)
-
-
-# --- interruptions and changes -----------------------------------------------------------------------
-
-
-def test_a_process_that_dies_in_its_fourth_upload_leaves_three_known_batches(tmp_path: Path) -> None:
-    with World(tmp_path / "w", faults=plan(requests=()), n_items=5, options=Options(max_requests_per_file=5)) as world:
-        assert world.crash("upload_intent", 4)
-        known = {row[0] for row in world.rows("SELECT remote_batch_id FROM batch WHERE state = 'submitted'")}
-        assert known == set(world.service.batches_created)
-        assert len(known) == 3
-        assert world.finish() == 0
-        check_invariants(world)
-        assert known < {row[0] for row in world.rows("SELECT remote_batch_id FROM batch WHERE state = 'collected'")}
-        assert len(remote_batches(world)) == world.posts("/batches") == 5
+# --- changes -----------------------------------------------------------------------
 
 
 def test_a_prompt_of_another_version_stops_the_resume_in_words(cli: Cli, two: Inputs, emulate: Emulation) -> None:
@@ -225,7 +170,6 @@ def test_a_prompt_of_another_version_stops_the_resume_in_words(cli: Cli, two: In
         "UPDATE run SET prompt_sha256 = replace(prompt_sha256, substr(prompt_sha256, 1, 4), 'xxxx')",
     )
     posts = list(resource.posts)
-    cli("collect", "--wait", "0").refused(1, "another prompt or verdict schema", hint="Use iwb-batch")
     cli("submit", "--run", "mine", "--wait", "0").refused(1, "another prompt or verdict schema", hint="Use iwb-batch")
     assert resource.posts == posts
     assert cli("status").code == 0

@@ -107,7 +107,9 @@ def test_repeats_are_in_json_and_table() -> None:
     report = rubric_report(data)
     shape = check("report-rubric", rubric.render(report, "json"))
     assert shape["self_consistency"]["equal_share"] == 0.25
+    assert shape["self_consistency"]["mean_difference"] == 0.75
     assert "repeats all equal, %" in rubric.render(report, "table")
+    assert "smallest difference of two scores that means something" in rubric.render(report, "table")
     assert "Mean score by repeat" in rubric.render(report, "table")
 
 

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 
 import pytest
+
 from tests.faults.conftest import expected
 from tests.faults.sweeping import Figures
 

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+
 from tests.faults.dying import Nursery
 from tests.faults.harness import Scores
 from tests.faults.machine import schedules
