@@ -29,6 +29,11 @@ demo: $(VENV)/installed ## judge the bundled items against a local emulator; no 
 test: $(VENV)/installed-dev ## run the tests
 	$(BIN)/python -m pytest -n auto
 
+# Needs Chromium, or any browser of its family named in CHROMIUM.
+.PHONY: test-pages
+test-pages: $(VENV)/installed-dev ## try the HTML pages in a real browser
+	$(BIN)/python -m pytest tests/browser -o python_files='check_*.py'
+
 .PHONY: sweep
 sweep: $(VENV)/installed-dev ## the long tests: every fault at every point, kills, thousands of random schedules
 	$(BIN)/python -m pytest tests/sweep -n auto

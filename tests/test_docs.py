@@ -205,7 +205,7 @@ def test_the_commands_of_the_readme_work(tmp_path: Path, capsys: pytest.CaptureF
     with Service(Settings(key="KEY")) as service, running(service) as url:
         done = run_script(tmp_path, script(url))
     assert done.returncode == 0, done.stderr
-    assert states(tmp_path / "runs", capsys) == ["complete"] * 3
+    assert states(tmp_path / "runs", capsys) == ["complete"] * 4
     assert states(tmp_path / "rehearsals", capsys) == ["complete"]
     report = json.loads(text_of(tmp_path / "report.json"))
     assert (report["n_complete"], report["n_items"]) == (15, 15)

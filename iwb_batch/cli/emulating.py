@@ -24,7 +24,7 @@ UPSTREAM = ("upstream_model", "upstream_token_parameter")
 @click.command()
 @click.option("--host", type=TEXT, default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=Whole(), default=8765, show_default=True, help="Port to listen on; 0 takes a free one.")
-@click.option("--key", type=TEXT, help="Key that clients must send. [default: any]")
+@click.option("--key", type=TEXT, help="Key that clients must send. [default: every key is taken]")
 @click.option(
     "--state", type=PATH, help="Folder that keeps files and batches over a restart. [default: a temporary one]"
 )

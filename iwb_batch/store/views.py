@@ -144,6 +144,16 @@ def mean_completion_tokens(database: Database) -> float | None:
     return found
 
 
+def uncounted(database: Database) -> tuple[int, int]:
+    """(attempts, estimated input tokens) that were or may have been paid, but came back without token counts."""
+    row = database.row(
+        "SELECT count(*), coalesce(sum(n_tokens), 0) FROM attempt_reading"
+        " WHERE prompt_tokens IS NULL AND (http_status = 200 OR (outcome = 'missing' AND detail = 'maybe_paid'))"
+    )
+    assert row is not None, "an aggregate has one row"
+    return int(row[0]), int(row[1])
+
+
 def requests_in_flight(database: Database) -> tuple[int, int]:
     """(requests, estimated input tokens) of batches sent and not collected."""
     row = database.row(

@@ -84,7 +84,10 @@ class _Loader:
             yield item, item_sha256(item)
         self.notes += [f"{n} items: {note.replace('_', ' ')}" for note, n in sorted(noted.items())]
         if count == 0:
-            raise InputError(f"{dataset.name}: no item is left to judge", hint="Check --subset, --where and --limit.")
+            raise InputError(
+                f"no item is left to judge: none of the {len(numbers.indexes)} in the data is selected",
+                hint="Check --subset, --where and --limit.",
+            )
 
     def _load_responses(self, path: Path, numbers: Numbering) -> None:
         selected = {index for index, _ in plan.fingerprints(self.database, "item")}

@@ -105,6 +105,7 @@ def _fits_budget(session: Session, batch: BatchRow) -> bool:
     if budget is None:
         return True
     spent = sum(row.cost_usd or 0.0 for row in views.usage(session.database))
+    spent += expected_cost(session, *views.uncounted(session.database)) or 0.0
     in_flight = expected_cost(session, *views.requests_in_flight(session.database)) or 0.0
     this = expected_cost(session, batch.n_requests, batch.n_tokens) or 0.0
     if spent + in_flight + this <= budget:

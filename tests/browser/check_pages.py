@@ -1,6 +1,6 @@
 """Pages in a real browser: from disk, offline, light and dark, on a phone, with hostile texts. Needs Chromium.
 
-Not part of the usual test run; `pytest tests/browser/check_pages.py` runs it.
+Not part of the usual test run; `make test-pages` runs it.
 """
 
 from __future__ import annotations

@@ -111,6 +111,17 @@ def test_watching_ends_when_the_budget_holds_back_all_that_is_left(cli: Cli, two
     assert len(resource.service.batches_created) == 1
 
 
+def test_answers_without_token_counts_use_up_the_budget_as_estimated(cli: Cli, two: Inputs, emulate: Emulation) -> None:
+    resource = emulate(faults={"requests": [{"fault": "no_usage"}]})
+    prices = ["--price-input", "1000", "--price-output", "0"]
+    assert cli.submit(two, "--judge", "own", "--budget", "6", "--max-requests-per-file", "5", *prices).code == 3
+    held = cli("collect", "--watch", "--poll-interval", "0.02", "--wait", "0")
+    assert held.code == 3, held.err
+    assert "5 of 10 requests judged, 5 open" in held.err
+    assert "held back by --budget 6.00: spent 0.00" not in held.err
+    assert len(resource.service.batches_created) == 1
+
+
 def test_a_run_without_a_budget_needs_no_price(cli: Cli, two: Inputs, resource: Resource) -> None:
     assert cli.submit(two, "--judge", "my-own-deployment").code == 0
     assert cli.collect().code == 0

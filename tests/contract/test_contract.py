@@ -325,3 +325,13 @@ def test_odd_forms_of_a_batch_are_read(build: Build, form: str) -> None:
 
 def test_every_failure_is_one_of_the_three_words() -> None:
     assert {word.__name__ for word in CallFailed.__subclasses__()} == {"Rejected", "Unavailable", "Ambiguous"}
+
+
+@pytest.mark.parametrize("run_id", ["0123456789", "abcdef0123", "9999999999"])
+def test_the_lane_of_a_request_file_is_found_whatever_the_run_id(tmp_path: Path, run_id: str) -> None:
+    """A run id may consist of digits alone and look like the number of a request file."""
+    with Service(Settings(key=KEY)) as service, adapter_in_process(service) as adapter:
+        path = tmp_path / "0001-west.jsonl"
+        path.write_bytes(request_file(1))
+        made = Lanes({"west": adapter}).upload(path, f"iwb-{run_id}-0001-west.jsonl", expires_after=EXPIRES)
+    assert made.file_id.startswith("west/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,16 +10,24 @@ from typing import Any
 
 import pytest
 
-from tests.faults.harness import Scores, World
+from tests.faults.harness import IN_MEMORY, Scores, World
 from tests.faults.invariants import undisturbed
 
 Build = Callable[..., World]
 
 
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder in memory where there is one: every commit of these many runs is synced to disk."""
+    with tempfile.TemporaryDirectory(prefix="iwb-faults-", dir=IN_MEMORY) as folder:
+        yield Path(folder)
+
+
 @pytest.fixture(scope="session")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> Scores:
+def expected() -> Scores:
     """Scores of the small run when nothing goes wrong but its request faults."""
-    scores, _ = undisturbed(tmp_path_factory.mktemp("undisturbed"))
+    with tempfile.TemporaryDirectory(prefix="iwb-faults-", dir=IN_MEMORY) as folder:
+        scores, _ = undisturbed(Path(folder))
     assert len(scores) == 15
     return scores
 

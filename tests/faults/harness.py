@@ -35,6 +35,9 @@ from iwb_batch.workflow.session import Boundary, Session, no_boundary
 from iwb_batch.workflow.settings import Inputs, JudgeSettings, Options, Waiting
 from iwb_batch.workflow.submit import SubmitRequest, Submitted
 
+IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Where there is a disk in memory, the many small runs of these tests go there: each commit waits for its disk."""
+
 KEY = "loopback-only-key"
 RUN = "small"
 START = 1_800_000_000.0

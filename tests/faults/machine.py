@@ -25,15 +25,12 @@ from iwb_batch.workflow import folder as folders
 from iwb_batch.workflow.collect import ByHand
 from iwb_batch.workflow.session import no_boundary
 from iwb_batch.workflow.settings import Options
-from tests.faults.harness import RESUBMISSIONS, Crash, Scores, World, plan
+from tests.faults.harness import IN_MEMORY, RESUBMISSIONS, Crash, Scores, World, plan
 from tests.faults.invariants import check_invariants, unaccounted
 from tests.faults.sweeping import HTTP_FAULTS, SQL_FAULTS, Figures, failing_files, failing_sql
 from tests.faults.test_kills import BOUNDARIES
 
 SETTINGS = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck), print_blob=False)
-
-IN_MEMORY = Path("/dev/shm")
-"""Thousands of runs commit hundreds of times each; where there is a disk in memory, they go there."""
 
 BATCH_FAULTS: dict[str, BatchFault] = {
     "expired with lines": BatchFault(fault="expired", share=0.5, times=1),
@@ -79,7 +76,7 @@ class RunMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.root = Path(tempfile.mkdtemp(prefix="iwb-machine-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None))
+        self.root = Path(tempfile.mkdtemp(prefix="iwb-machine-", dir=IN_MEMORY))
         self.world = World(self.root, faults=plan())
         self.paid_once = True
 

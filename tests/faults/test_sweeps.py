@@ -26,18 +26,18 @@ def test_every_http_call(tmp_path: Path, expected: Scores, kind: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "first"), list(zip(STRIDED, count(1))), ids=STRIDED)
-def test_every_thirteenth_http_call(tmp_path: Path, expected: Scores, kind: str, first: int) -> None:
+def test_every_seventeenth_http_call(tmp_path: Path, expected: Scores, kind: str, first: int) -> None:
     """Each kind begins at another call, so that together they strike all over the run."""
-    for nth in range(first, 10 * CALLS, 13):
+    for nth in range(first, 10 * CALLS, 17):
         if not fail_http(tmp_path / str(nth), HTTP_FAULTS[kind], nth, expected):
             break
     assert nth > CALLS
 
 
 @pytest.mark.parametrize(("kind", "first"), list(zip(FILE_FAULTS, count(1))), ids=FILE_FAULTS)
-def test_every_eleventh_file_operation(tmp_path: Path, expected: Scores, kind: str, first: int) -> None:
+def test_every_seventeenth_file_operation(tmp_path: Path, expected: Scores, kind: str, first: int) -> None:
     struck = set()
-    for nth in range(first * 3, 10_000, 11):
+    for nth in range(first * 3, 10_000, 17):
         hit = fail_file(tmp_path / str(nth), FILE_FAULTS[kind], nth, expected)
         if hit is None:
             break
@@ -52,8 +52,8 @@ def test_each_kind_of_file_operation_in_the_first_request_file(tmp_path: Path, e
 
 
 @pytest.mark.parametrize(("kind", "first"), list(zip(SQL_FAULTS, count(1))), ids=SQL_FAULTS)
-def test_every_thirty_seventh_statement(tmp_path: Path, expected: Scores, kind: str, first: int) -> None:
-    for nth in range(first * 11, 100_000, 37):
+def test_every_fifty_third_statement(tmp_path: Path, expected: Scores, kind: str, first: int) -> None:
+    for nth in range(first * 11, 100_000, 53):
         if fail_sql(tmp_path / str(nth), SQL_FAULTS[kind], nth, expected) is None:
             break
     assert nth > 400

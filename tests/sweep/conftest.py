@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from tests.faults.conftest import expected
+from tests.faults.conftest import expected, tmp_path
 from tests.faults.sweeping import Figures
 
-__all__ = ["expected"]
+__all__ = ["expected", "tmp_path"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
