@@ -160,6 +160,7 @@ INSERT INTO batch_transition (before, after, means) VALUES
   ('creating',  'uploaded',  'the create call was refused, or listings after the grace period show no batch'),
   ('submitted', 'ended',     'the provider says completed, failed, expired or cancelled, or no longer knows the batch'),
   ('ended',     'collected', 'both files are read and every attempt has an outcome'),
+  ('collected', 'submitted', 'the provider knows a batch again that was taken for gone'),
   ('ended',     'dropped',   'the provider refused the batch for its queue; the file is sent again');
 
 CREATE TRIGGER batch_moves BEFORE UPDATE OF state ON batch

@@ -88,8 +88,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         output.message(f"error: {error.message}")
         output.message(f"  {error.hint or _next_step(error)}")
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort, EOFError):
-        _interrupted(_settings(context))
+    except (KeyboardInterrupt, click.Abort, EOFError) as stop:
+        _interrupted(_settings(context), stop)
         return 130
     except BrokenPipeError:
         # The reader of stdout went away (head, a pager): nothing is wrong.
@@ -112,8 +112,10 @@ def _settings(context: click.Context | None) -> Settings | None:
     return context.find_object(Settings) if context is not None else None
 
 
-def _interrupted(settings: Settings | None) -> None:
-    run = f" {settings.run}" if settings is not None and settings.run is not None else ""
+def _interrupted(settings: Settings | None, stop: BaseException) -> None:
+    known = settings.run if settings is not None else None
+    name = stop.args[0] if isinstance(stop, KeyboardInterrupt) and stop.args else known
+    run = f" {name}" if name else ""
     output.message("interrupted: everything so far is saved; batches at the provider go on.")
     output.message(f"  `iwb-batch collect{run}` goes on from here, `iwb-batch cancel{run}` stops the remote work.")
 

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from iwb_batch.cli import output
-from iwb_batch.cli.params import PATH, TEXT, Amount, Whole, json_option, provider_options, run_argument, yes_option
+from iwb_batch.cli.params import (
+    NEW_FILE,
+    PATH,
+    TEXT,
+    Amount,
+    Whole,
+    json_option,
+    provider_options,
+    run_argument,
+    yes_option,
+)
 from iwb_batch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -166,7 +176,7 @@ EXPORTS = {
     help="Evidence bundle, or the judgements alone.",
 )
 @click.option(
-    "--out", type=PATH, help="Where to write. [default: RUN.zip, RUN.parquet or RUN-dataset; stdout for csv, jsonl]"
+    "--out", type=NEW_FILE, help="Where to write. [default: RUN.zip, RUN.parquet or RUN-dataset; stdout for csv, jsonl]"
 )
 @click.option("--verify", type=PATH, metavar="FILE", help="Check a bundle instead; needs no run folder.")
 @json_option

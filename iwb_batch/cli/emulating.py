@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -98,6 +99,8 @@ def _announce(service: Service, address: str, given: Mapping[str, Any]) -> None:
 
 def _serve(service: Service, serving: Callable[[], None], *, kept: bool) -> int:
     """Serve until interrupted; answers on their way are waited for unless interrupted again."""
+    # A plain kill ends it as Ctrl-C does: the temporary folder holds users' texts and must go.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         serving()
     if service.running:

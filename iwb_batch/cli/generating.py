@@ -10,7 +10,7 @@ import click
 
 from iwb_batch.cli import output
 from iwb_batch.cli.params import (
-    PATH,
+    NEW_FILE,
     TEXT,
     Amount,
     Whole,
@@ -27,7 +27,7 @@ from iwb_batch.errors import UsageError
 @click.command()
 @data_options
 @click.option("--model", type=TEXT, required=True, help="Deployment (or model) that writes the responses.")
-@click.option("--out", type=PATH, required=True, help="Responses file to write, JSONL.")
+@click.option("--out", type=NEW_FILE, required=True, help="Responses file to write, JSONL.")
 @click.option("--run", type=TEXT, help="Name of the run. [default: made from benchmark, subset, model and plan]")
 @click.option(
     "--sampling",

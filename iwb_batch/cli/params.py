@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -27,8 +28,11 @@ class Lines(ParamType):
         return [line.removesuffix("\r") for line in rv.split("\n") if line.strip()]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Text as it is, without the white space at its ends."""
-        return str(value).strip()
+        """Text without the white space at its ends; fails when nothing is left."""
+        text = str(value).strip()
+        if not text:
+            self.fail("an empty text says nothing; leave the option out", param, ctx)
+        return text
 
 
 class KeyValue(Lines):
@@ -51,26 +55,31 @@ class Whole(ParamType):
 
     name = "integer"
 
-    def __init__(self, least: int = 0) -> None:
+    def __init__(self, least: int = 0, most: int = 10**15 - 1) -> None:
         self.least = least
+        self.most = most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number; fails below the least one allowed."""
+        """The number; fails outside what is allowed."""
         text = str(value).replace("_", "")
-        if re.fullmatch(r"[0-9]{1,15}", text, re.ASCII) is None or int(text) < self.least:
-            self.fail(f"{value!r} is not a whole number from {self.least}", param, ctx)
+        if re.fullmatch(r"[0-9]{1,15}", text, re.ASCII) is None or not self.least <= int(text) <= self.most:
+            to = f" to {self.most:,}" if self.most < 10**15 - 1 else ""
+            self.fail(f"{value!r} is not a whole number from {self.least}{to}", param, ctx)
         return int(text)
 
 
 class Amount(ParamType):
-    """A number that is not negative, in ASCII digits: seconds, US dollars."""
+    """A number that is not negative, in ASCII digits: seconds, US dollars.
+
+    Below a billion: more seconds than that are no moment a clock can name.
+    """
 
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number."""
-        if re.fullmatch(r"[0-9]+(\.[0-9]+)?|\.[0-9]+", str(value), re.ASCII) is None:
-            self.fail(f"{value!r} is not a number from 0", param, ctx)
+        if re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?|\.[0-9]+", str(value), re.ASCII) is None:
+            self.fail(f"{value!r} is not a number from 0 to 999,999,999", param, ctx)
         return float(str(value))
 
 
@@ -84,7 +93,25 @@ class FileLines(Lines):
         return Path(str(value).strip())
 
 
+class NewFile(click.Path):
+    """Where a command writes: anywhere but over the files a run consists of."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """A path; fails for run.db, run.lock and what lies in requests/ and raw/ of a run folder."""
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        place = path.resolve()
+        for folder in place.parents:
+            if (folder / "run.db").is_file() and place.relative_to(folder).parts[0].startswith(RUN_FILES):
+                self.fail(f"{path} belongs to the run {folder.name}: its files are never overwritten", param, ctx)
+        return path
+
+
+RUN_FILES = ("run.db", "run.lock", "requests", "raw")
 PATH = click.Path(path_type=Path)
+NEW_FILE = NewFile()
 TEXT = Lines()
 
 

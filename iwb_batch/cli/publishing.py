@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from iwb_batch.cli import output
-from iwb_batch.cli.params import PATH, Whole, format_option, run_argument
+from iwb_batch.cli.params import NEW_FILE, Whole, format_option, run_argument
 
 if TYPE_CHECKING:
     from iwb_batch.report.formats import Format as Form
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
 @format_option("How the comparison is written.")
-@click.option("--html", "page", type=PATH, help="Also write the comparison as one self-contained page.")
+@click.option("--html", "page", type=NEW_FILE, help="Also write the comparison as one self-contained page.")
 @click.option("--force", is_flag=True, help="Compare although judge or data differ; the difference is printed.")
 @click.pass_context
 def compare(context: click.Context, runs: tuple[str, ...], form: Form, page: Path | None, *, force: bool) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from iwb_batch.cli import output
-from iwb_batch.cli.params import PATH, Whole, format_option, json_option, run_argument
+from iwb_batch.cli.params import NEW_FILE, PATH, Whole, format_option, json_option, run_argument
 from iwb_batch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def status(context: click.Context, run: str | None, *, as_json: bool) -> int:
     help="WritingBench: the original's requirement/ folder, for style, format and length scores.",
 )
 @click.option("--human", type=PATH, help="Labels by people: index, score (and criterion), or row, preferred.")
-@click.option("--html", type=PATH, help="Also write one self-contained page with every item.")
-@click.option("--plots", type=PATH, help="Also draw the numbers into this folder, as PNG and SVG (extra `plots`).")
+@click.option("--html", type=NEW_FILE, help="Also write one self-contained page with every item.")
+@click.option("--plots", type=NEW_FILE, help="Also draw the numbers into this folder, as PNG and SVG (extra `plots`).")
 @click.pass_context
 def report(context: click.Context, /, run: str | None, form: Form, *, compat: bool, **given: Path | None) -> int:
     """Print the numbers of a run, each with how many items it rests on. Exit 0 complete, 3 open, 4 incomplete."""

@@ -43,7 +43,9 @@ judge_options = together(
         multiple=True,
         help="A deployment of the same model on its own resource; IWB_BATCH_LANE_<NAME>_ENDPOINT, _API_KEY, _JUDGE.",
     ),
-    click.option("--repeats", type=Whole(1), default=1, show_default=True, help="How often each request is judged."),
+    click.option(
+        "--repeats", type=Whole(1, 1_000), default=1, show_default=True, help="How often each request is judged."
+    ),
     click.option(
         "--orders",
         type=click.Choice(["both", "chosen-first", "rejected-first", "random"]),
@@ -147,6 +149,8 @@ def _require_inputs(given: dict[str, Any]) -> None:
     pairs = protocol != "rubric"
     if protocol == "pointwise" and given["orders"] != "both":
         raise UsageError("--orders is for the pairwise protocol", hint="A text scored on its own has no order.")
+    if not pairs and given["orders"] != "both":
+        raise UsageError("--orders is for pairs", hint="A response is judged on its own: leave it out.")
     if not pairs and given["responses"] is None:
         raise UsageError("--responses is missing", hint='A file with one {"index": ..., "response": ...} a line.')
     if pairs and given["responses"] is not None:

@@ -7,9 +7,11 @@ uploads are read outside the lock, straight to disk.
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -87,9 +89,10 @@ class Service:
         self._judge = judge or Rehearsal()
         self._faults = faults or FaultPlan()
         self._clock = clock
-        self._own_folder = tempfile.TemporaryDirectory(prefix="iwb-emulator-") if state is None else None
-        folder = Path(self._own_folder.name) if self._own_folder else state
-        self._state = State(folder or Path(), keep=keep)
+        folder = Path(tempfile.mkdtemp(prefix="iwb-emulator-")) if state is None else state
+        # Also where nobody closes the service: what clients uploaded must not outlive it.
+        self._clear = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True) if state is None else None
+        self._state = State(folder, keep=keep)
         self._files = Files(self._state, self.settings, clock)
         self._batches = Batches(
             files=self._files,
@@ -126,8 +129,8 @@ class Service:
         self._batches.close()
         self._tell_judge("close")
         self._state.close()
-        if self._own_folder is not None:
-            self._own_folder.cleanup()
+        if self._clear is not None:
+            self._clear()
 
     def _tell_judge(self, what: str) -> None:
         method = getattr(self._judge, what, None)

@@ -47,6 +47,8 @@ def read_rows(
     """
     label = name or path.name
     reader = _READERS.get(path.suffix.lower())
+    if path.is_dir():
+        raise InputError(f"{label or path}: is a folder, not a file", hint="name one file in it")
     if reader is None:
         raise InputError.at(
             label, f"files ending in '{path.suffix}' cannot be read", hint=f"use one of {', '.join(DATA_SUFFIXES)}"

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 REDACTED = "<redacted>"
+SHORTEST_ANYWHERE = 8
+"""Characters from which a secret is redacted inside longer words too."""
 
 _HEADER_VALUE = re.compile(
     r"""(?P<name>(?:api-key|x-api-key|ocp-apim-subscription-key|(?:proxy-)?authorization)(?:["']?\s*[:=]|["']\s*,)\s*)
@@ -30,7 +32,10 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     A provider that echoes ``sk-ab****wxyz`` still shows a part of the key, so masked keys go too.
     """
     for secret in sorted({s for s in secrets if s}, key=len, reverse=True):
-        text = text.replace(secret, REDACTED)
+        if len(secret) >= SHORTEST_ANYWHERE:
+            text = text.replace(secret, REDACTED)
+        else:  # the key of an emulator: inside other words it is a coincidence, and error codes must stay readable
+            text = re.sub(rf"(?<![\w-]){re.escape(secret)}(?![\w-])", REDACTED, text)
     text = _HEADER_VALUE.sub(_without_value, text)
     return _MASKED.sub(REDACTED, _BEARER.sub(f"Bearer {REDACTED}", text))
 

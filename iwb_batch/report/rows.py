@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -68,4 +69,6 @@ def json_array(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterato
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no word for it
     return value.hex() if isinstance(value, bytes) else value

@@ -315,7 +315,9 @@ def release(database: Database, outcomes: Iterable[str] | None, *, fresh_budget:
         f"UPDATE request SET released = s.attempts{fresh} FROM request_status s"  # noqa: S608
         " WHERE s.request_id = request.request_id AND s.status <> 'scored' AND s.last_outcome IS NOT NULL"
         "   AND (:chosen IS NULL OR s.last_outcome IN (SELECT value FROM json_each(:chosen)))"
-        "   AND NOT EXISTS (SELECT 1 FROM attempt_reading a WHERE a.request_id = s.request_id AND a.outcome IS NULL)",
+        "   AND NOT EXISTS (SELECT 1 FROM attempt_reading a WHERE a.request_id = s.request_id AND a.outcome IS NULL)"
+        "   AND NOT EXISTS (SELECT 1 FROM attempt a JOIN batch b USING (request_file_id)"
+        "     WHERE a.request_id = s.request_id AND b.state = 'submitted')",
         {"chosen": chosen},
     )
     return cursor.rowcount

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from iwb_batch.errors import Declined, Unreachable, UsageError
+from iwb_batch.core import lifecycle
+from iwb_batch.errors import Declined, RunError, Unreachable, UsageError
 from iwb_batch.model import BatchState, Outcome
 from iwb_batch.providers.base import Ambiguous, Rejected, Unavailable
 from iwb_batch.store import batches, plan, views
@@ -149,6 +150,8 @@ def _retry(session: Session, outcomes: Sequence[str], confirm: Confirm) -> None:
     chosen = None if "all" in outcomes else list(outcomes)
     if not confirm(f"give requests that ended {', '.join(outcomes)} a fresh budget and send them again?"):
         raise Declined("nothing was released")
+    if chosen is None or Outcome.MISSING.value in chosen:
+        _look_again(session)
     with session.database.transaction():
         n = plan.release(session.database, chosen, fresh_budget=True)
         session.event("retry", f"{', '.join(outcomes)}: {n} requests")
@@ -158,8 +161,38 @@ def _retry(session: Session, outcomes: Sequence[str], confirm: Confirm) -> None:
     session.progress.say(f"{n} requests get a fresh budget")
 
 
+def _look_again(session: Session) -> None:
+    """Ask once more for each batch that was taken for gone, before its requests are paid for again.
+
+    One that the provider knows after all (a wrong endpoint or project was asked before) is waited for instead.
+    Raises RunError where the provider cannot be asked.
+    """
+    for batch in batches.in_state(session.database, BatchState.COLLECTED):
+        if batch.remote_status != lifecycle.GONE or batch.remote_batch_id is None:
+            continue
+        try:
+            with session.call():
+                remote = session.provider.batch(batch.remote_batch_id)
+        except Rejected:
+            continue
+        except Unavailable as error:
+            raise RunError(
+                f"{batch.remote_batch_id}: cannot be asked for now ({error.message}); nothing was released",
+                hint="Run the same command again: a batch that still exists must not be paid for twice.",
+            ) from error
+        with session.database.transaction():
+            batches.move(session.database, batch, BatchState.SUBMITTED, remote_status=remote.status, not_found_polls=0)
+            session.event("found_again", batch.remote_batch_id, batch.batch_id)
+        session.progress.say(
+            f"{batch.file_name}: the provider knows {batch.remote_batch_id} after all; it is waited for"
+        )
+
+
 def cancel(session: Session) -> int:
     """Stop the run first, then cancel its remote batches; answered work stays. Returns the exit code 0 or 3."""
+    if advance.is_finished(session) and session.may_send:
+        session.progress.say("the run is finished: there is nothing to cancel")
+        return 0
     session.stand("stopped", "cancelled by the user")
     session.boundary("stopped")
     reconcile(session)
@@ -170,7 +203,10 @@ def cancel(session: Session) -> int:
         _cancel_one(session, batch)
     poll(session)
     receive(session)
+    for batch in batches.in_state(session.database, BatchState.UPLOADING, BatchState.CREATING):
+        session.progress.warn(f"{batch.file_name}: not known yet whether it was sent; cancel again in a few minutes")
     advance.tell_unreachable(session)
+    session.progress.say(f"`iwb-batch submit --run {session.run.name}` resumes the run")
     return 3 if batches.in_state(session.database, *advance.LIVE) else 0
 
 

@@ -41,7 +41,8 @@ def _check(session: Session, path: Path) -> None:
         record = parse_object(line)
         custom_id = record.get("custom_id") if isinstance(record, dict) else None
         found = run_id_of(custom_id) if isinstance(custom_id, str) else None
-        if found == run_id:
+        if found == run_id and isinstance(record, dict):
+            _is_answer(path, record)
             return
         if found is not None:
             others.add(found)
@@ -52,6 +53,14 @@ def _check(session: Session, path: Path) -> None:
         f"{path.name}: no line of run {run_id} ({session.run.name}); {whose}",
         hint="Name the run these answers belong to: `iwb-batch query RUN 'select run_id from run'` shows its id.",
     )
+
+
+def _is_answer(path: Path, record: dict[str, object]) -> None:
+    if "body" in record and not record.keys() & {"response", "error"}:
+        raise InputError(
+            f"{path.name}: holds requests, not answers",
+            hint="Give the file that the engine wrote, not the one it read.",
+        )
 
 
 def _take_one(session: Session, path: Path) -> None:

@@ -107,7 +107,10 @@ def working(
     options: Callable[[Options], Options] = lambda stored: stored,
     boundary: Boundary = no_boundary,
 ) -> Iterator[Session]:
-    """The run locked, opened for writing and connected; ``options`` may change what is stored."""
+    """The run locked, opened for writing and connected; ``options`` may change what is stored.
+
+    Ctrl-C leaves it with the run's name, for the message that says how to go on.
+    """
     with folders.locked(folder):
         database = db.open_for_writing(folder.database)
         try:
@@ -127,6 +130,8 @@ def working(
                 fresh=fresh,
                 boundary=boundary,
             )
+        except KeyboardInterrupt as stop:
+            raise KeyboardInterrupt(folder.path.name) from stop
         finally:
             database.close()
 

@@ -98,6 +98,8 @@ class _Loader:
         summary = check.finish(allow_missing=self.inputs.allow_missing)
         if summary.n_skipped:
             self.notes.append(f"{summary.n_skipped} responses belong to items outside the selection and were skipped")
+        if summary.missing:
+            self.notes.append(f"{len(summary.missing)} items without a response are left out: --allow-missing")
         plan.leave_out(self.database, summary.missing, MISSING)
         self._decide_empty(path, empty)
         if next(plan.judged_items(self.database), None) is None:

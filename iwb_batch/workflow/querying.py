@@ -18,6 +18,9 @@ def rows(database: Database, sql: str, form: str) -> Iterator[str]:
     columns, found = views.query(database, sql)
     if not columns:
         raise UsageError("SQL: the statement gives no columns", hint="One read-only statement, for example a SELECT.")
+    twice = next((name for place, name in enumerate(columns) if name in columns[:place]), None)
+    if twice is not None and form.startswith("json"):
+        raise UsageError(f"SQL: two columns are called {twice}", hint="An object holds one of them: rename with AS.")
 
     def values() -> Iterator[tuple[object, ...]]:
         row: sqlite3.Row

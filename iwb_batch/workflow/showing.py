@@ -13,7 +13,7 @@ from iwb_batch.workflow.judging import Judging
 
 
 def item(database: Database, index: int, criterion: int | None) -> dict[str, Any]:
-    """Everything the run knows about an item (of one criterion when given). InputError: no such item."""
+    """Everything the run knows about an item (of one criterion when given). InputError: no such item, or criterion."""
     found = views.item(database, index)
     if found is None:
         raise InputError(
@@ -30,6 +30,11 @@ def item(database: Database, index: int, criterion: int | None) -> dict[str, Any
         attempts = views.request_attempts(database, row["request_id"])
         requests.append({**row, "messages": judging.messages(judged, answer, request), "attempt_log": attempts})
     found["criteria"] = json.loads(found["criteria"])
+    if criterion is not None and criterion >= len(found["criteria"]):
+        raise InputError(
+            f"criterion {criterion}: item {index} has {len(found['criteria'])}, counted from 0",
+            hint="Leave --criterion out to see all of them.",
+        )
     found["extra"] = json.loads(found["extra"])
     return {**found, "requests": requests}
 

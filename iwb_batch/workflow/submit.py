@@ -66,6 +66,8 @@ class Submitted:
 
 def dry_run(request: SubmitRequest, *, clock: Clock, progress: Progress) -> tuple[Prepared, Estimate]:
     """Check and plan everything in a temporary folder; contacts no provider, writes no run."""
+    if request.run is not None:
+        folders.check_name(request.run)
     with tempfile.TemporaryDirectory(prefix="iwb-batch-") as temporary:
         database = db.create(Path(temporary) / "run.db")
         try:
@@ -291,4 +293,11 @@ def _summary(session: Session) -> Submitted:
         session.progress.say(
             f"{sent} of {len(rows)} request files sent; collect sends the rest" + (f" ({why})" if why else "")
         )
+    elif advance.is_finished(session):
+        counts = views.status_counts(session.database)
+        session.progress.say(
+            f"finished: {counts['scored']} requests scored, {counts['failed']} failed; nothing to send"
+        )
+    else:
+        session.progress.say("everything is sent; `iwb-batch collect` brings the answers home")
     return Submitted(session.folder, sent, len(rows), 0 if sent == len(rows) else 3)
