@@ -160,12 +160,13 @@ def add_event(database: Database, at: str, kind: str, detail: str | None = None,
     database.execute("INSERT INTO event (at, kind, batch_id, detail) VALUES (?, ?, ?, ?)", (at, kind, batch_id, detail))
 
 
-def has_event(database: Database, *kinds: str) -> bool:
-    """True when one of these events is there."""
+def has_event(database: Database, *kinds: str, batch_id: int | None = None) -> bool:
+    """True when one of these events is there (of this batch, if one is given)."""
     return bool(
         database.value(
-            "SELECT EXISTS (SELECT 1 FROM event WHERE kind IN (SELECT value FROM json_each(?)))",
-            (json.dumps(kinds),),
+            "SELECT EXISTS (SELECT 1 FROM event WHERE kind IN (SELECT value FROM json_each(?))"
+            " AND (? IS NULL OR batch_id = ?))",
+            (json.dumps(kinds), batch_id, batch_id),
         )
     )
 

@@ -13,7 +13,7 @@ from iwb_batch.providers.base import Ambiguous, Rejected, Unavailable
 from iwb_batch.store import batches, plan, views
 from iwb_batch.store.batches import BatchRow
 from iwb_batch.workflow import advance, given, online, opening, pilot
-from iwb_batch.workflow.receive import poll, receive
+from iwb_batch.workflow.receive import CANCEL_ASKED, poll, receive
 from iwb_batch.workflow.reconcile import adopt, is_of, reconcile
 from iwb_batch.workflow.send import waiting_reason
 from iwb_batch.workflow.session import Session
@@ -212,6 +212,7 @@ def cancel(session: Session) -> int:
 
 def _cancel_one(session: Session, batch: BatchRow) -> None:
     assert batch.remote_batch_id is not None, "a submitted batch has its remote id"
+    session.event(CANCEL_ASKED, batch.remote_batch_id, batch.batch_id)
     try:
         with session.call():
             remote = session.provider.cancel(batch.remote_batch_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from iwb_batch.inputs.rows import file_sha256
 from iwb_batch.providers.base import Rejected, Unavailable
 from iwb_batch.store.batches import BatchRow
 from iwb_batch.workflow.folder import WholeFile
@@ -46,18 +47,31 @@ def _download(session: Session, batch: BatchRow, kind: str, file_id: str, arrive
             with session.call():
                 n_bytes = session.provider.download(file_id, whole)
             session.boundary("before_archive")
-            sha256 = whole.commit()
+            if not _brought_more_before(target, n_bytes, expected):
+                whole.commit()
     except Unavailable as error:
         arrived.unanswered = f"{kind} file {file_id}: {error.message}"
         return
     except Rejected as error:
         arrived.wanting = f"{kind} file {file_id}: {words(error.errors, error.message)}"
+        if target.is_file():
+            arrived.files.append(_kept(kind, target, file_id))
         return
     session.boundary("archived")
-    if expected is not None and n_bytes != expected:
+    arrived.files.append(_kept(kind, target, file_id))
+    if expected is not None and arrived.files[-1].n_bytes != expected:
         arrived.wanting = f"{kind} file {file_id}: {n_bytes} of {expected} bytes came"
+
+
+def _brought_more_before(target: Path, n_bytes: int, expected: int | None) -> bool:
+    """True when an earlier look brought this file whole, or more of it: a broken download never replaces that."""
+    kept = target.stat().st_size if target.is_file() else -1
+    return n_bytes != expected and (kept == expected or kept > n_bytes)
+
+
+def _kept(kind: str, target: Path, file_id: str) -> Download:
     n_lines = sum(1 for line in lines_of(target) if line.strip())
-    arrived.files.append(Download(kind, target, file_id, sha256, n_bytes, n_lines))
+    return Download(kind, target, file_id, file_sha256(target), target.stat().st_size, n_lines)
 
 
 def _announced_bytes(session: Session, file_id: str) -> int | None:

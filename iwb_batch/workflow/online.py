@@ -14,6 +14,7 @@ from pathlib import Path
 
 import orjson
 
+from iwb_batch.core import lifecycle
 from iwb_batch.core.lines import parse_object
 from iwb_batch.errors import Declined, RunError, UsageError
 from iwb_batch.model import BatchState
@@ -31,6 +32,9 @@ from iwb_batch.workflow.session import Session
 STATUS = "online"
 PRICE_FACTOR = 2.0
 """The standard price is twice the batch price."""
+FAILURES_IN_A_ROW = 5
+LONGEST_PAUSE = 120.0
+"""Seconds; a server that asks for more is left alone until the next command."""
 
 
 def finish_online(session: Session, deployment: str, confirm: Callable[[str], bool]) -> None:
@@ -40,7 +44,9 @@ def finish_online(session: Session, deployment: str, confirm: Callable[[str], bo
     has no chat endpoint.
     """
     check(session)
-    _answer_all(session)
+    patience = _Patience(session)
+    if not _answer_all(session, patience):
+        return
     waiting = plan.mark_sendable(session.database)
     if waiting == 0 or not session.may_send:
         return
@@ -51,12 +57,35 @@ def finish_online(session: Session, deployment: str, confirm: Callable[[str], bo
     if not confirm(f"send {measured.requests} requests online to {deployment}, {price}?"):
         raise Declined("nothing was sent online")
     while session.may_send and write_request_files(session, route):
-        _answer_all(session)
+        if not _answer_all(session, patience):
+            return
 
 
-def _answer_all(session: Session) -> None:
-    for batch in _unfinished(session):
-        _answer(session, batch)
+class _Patience:
+    """Waits after calls that failed for a passing reason; comes to its end when several fail in a row."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._failed = 0
+
+    def reward(self) -> None:
+        """A call was answered."""
+        self._failed = 0
+
+    def is_left(self, error: CallFailed) -> bool:
+        """Wait, longer each time; False when asking on makes no sense now."""
+        self._failed += 1
+        pause = self._session.pause(lifecycle.back_off(self._failed))
+        if self._failed >= FAILURES_IN_A_ROW or pause > LONGEST_PAUSE:
+            self._session.progress.warn(f"asking online is given up for now: {error.message}; run the command again")
+            return False
+        self._session.clock.sleep(pause)
+        return True
+
+
+def _answer_all(session: Session, patience: _Patience) -> bool:
+    """False when the endpoint does not answer: what is left is asked by the next command."""
+    return all(_answer(session, batch, patience) for batch in _unfinished(session))
 
 
 def _unfinished(session: Session) -> list[BatchRow]:
@@ -64,8 +93,8 @@ def _unfinished(session: Session) -> list[BatchRow]:
     return batches.in_state(session.database, *states, online=True)
 
 
-def _answer(session: Session, batch: BatchRow) -> None:
-    """Make every request of a file that has no answer on disk yet, then collect the file."""
+def _answer(session: Session, batch: BatchRow, patience: _Patience) -> bool:
+    """Make every request of a file that has no answer on disk yet, then collect the file; False: not all made."""
     batch = _begin(session, batch)
     target = session.folder.raw / f"{Path(batch.file_name).stem}-answers.jsonl"
     answered = {name for name in _names(target) if name is not None}
@@ -77,11 +106,15 @@ def _answer(session: Session, batch: BatchRow) -> None:
         for number, line in enumerate(lines_of(requests), start=1):
             request = orjson.loads(line)
             if request["custom_id"] not in answered:
-                out.write(_line(session, request))
+                line = _line(session, request, patience)
+                if line is None:
+                    return False
+                out.write(line)
                 os.fsync(out.fileno())
                 session.boundary("online_answer")
             session.progress.count("asking online", number, batch.n_requests)
     _collect(session, batch, target)
+    return True
 
 
 def _names(path: Path) -> Iterator[str | None]:
@@ -115,15 +148,23 @@ def _begin(session: Session, batch: BatchRow) -> BatchRow:
     return batch
 
 
-def _line(session: Session, request: dict[str, object]) -> bytes:
-    """One request made; its answer, or what went wrong, as a line in the batch output format."""
+def _line(session: Session, request: dict[str, object], patience: _Patience) -> bytes | None:
+    """One request made; its answer, or what went wrong, as a line in the batch output format. None: nobody answers."""
     body = request["body"]
     assert isinstance(body, dict), "request files are ours"
-    try:
-        with session.call():
-            reply = session.provider.chat(body)
-    except (Unavailable, Rejected, Ambiguous) as error:
-        reply = _failed(error)
+    reply: ChatReply | None = None
+    while reply is None:
+        try:
+            with session.call():
+                reply = session.provider.chat(body)
+            patience.reward()
+        except Rejected as error:
+            reply = _failed(error)
+        except (Unavailable, Ambiguous) as error:
+            if not patience.is_left(error):
+                return None
+            if isinstance(error, Ambiguous):  # it may have been answered, and billed: a new attempt, which is counted
+                reply = _failed(error)
     record = {
         "custom_id": request["custom_id"],
         "response": {"status_code": reply.status, "request_id": None, "body": reply.body},

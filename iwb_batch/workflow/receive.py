@@ -6,13 +6,16 @@ from iwb_batch.core import lifecycle
 from iwb_batch.core.lifecycle import BatchEnd, Refusal
 from iwb_batch.model import BatchState, Outcome
 from iwb_batch.providers.base import Rejected, RemoteBatch, Unavailable
-from iwb_batch.store import answers, batches, views
+from iwb_batch.store import answers, batches, plan, views
 from iwb_batch.store.batches import BatchRow
 from iwb_batch.workflow.clock import seconds_of
 from iwb_batch.workflow.download import Arrived, download_both
 from iwb_batch.workflow.ingest import Download, store_lines
 from iwb_batch.workflow.send import delete_input, queue_full
 from iwb_batch.workflow.session import Session, words
+
+CANCEL_ASKED = "cancel_asked"
+"""Event of a batch whose cancellation this run asked for."""
 
 
 def poll(session: Session, *, only_status: str | None = None) -> None:
@@ -257,5 +260,14 @@ def stop_where_needed(session: Session, batch: BatchRow) -> list[str]:
             session.stand("stopped", reason)
         return [reason]
     if (batch.remote_status or "").lower() == "cancelled" and session.may_send:
-        session.stand("stopped", f"batch of {batch.file_name} was cancelled at the provider")
+        _after_cancel(session, batch)
     return []
+
+
+def _after_cancel(session: Session, batch: BatchRow) -> None:
+    """A batch cancelled by somebody else stops the run; one that we cancelled ends after the user has resumed."""
+    if batches.has_event(session.database, CANCEL_ASKED, batch_id=batch.batch_id):
+        released = plan.release(session.database, [Outcome.CANCELLED.value], fresh_budget=False)
+        session.event("resumed", f"{released} requests released", batch.batch_id)
+    else:
+        session.stand("stopped", f"batch of {batch.file_name} was cancelled at the provider")

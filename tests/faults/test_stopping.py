@@ -391,19 +391,27 @@ def test_a_long_retry_after_is_respected(build: Build, expected: Scores) -> None
     check_invariants(world)
 
 
-def test_a_resumed_run_whose_batch_is_still_cancelling_stops_once_more(build: Build) -> None:
-    """The cancelled batch ends after the resume: its requests wait for another word of the user, nothing is lost."""
-    world = build(faults=FaultPlan(), n_items=1)
+def test_a_batch_that_ends_cancelled_after_the_user_resumed_does_not_stop_the_run_again(build: Build) -> None:
+    world = build(faults=FaultPlan(), n_items=1, settings=Settings(key=KEY, polls_per_stage=3))
     world.submit()
-    world.collect(wait=0.0)
+    world.cancel()
+    assert states(world) == ["submitted"]
+    assert [batch.status for batch in remote_batches(world)] == ["cancelling"]
+    world.resume()
+    assert world.collect(watch=True) == 0
+    assert world.outcomes()["valid"] == 5
+    assert world.outcomes()["cancelled"] > 0
+    check_invariants(world)
+
+
+def test_a_cancel_that_dies_before_its_call_is_answered_is_remembered(build: Build) -> None:
+    fault = HttpFault(fault="lost_reply", method="POST", path="/cancel$", nth=(1,))
+    world = build(faults=FaultPlan(http=[fault]), n_items=1, settings=Settings(key=KEY, polls_per_stage=3))
+    world.submit()
     world.cancel()
     world.resume()
-    for _ in range(3):
-        code = world.collect(watch=True)
-        if code == 0:
-            break
-        world.resume()
-    assert world.counts() == {"scored": 5, "open": 0, "failed": 0}
+    assert world.collect(watch=True) == 0
+    assert world.posts("/batches") == 2
     check_invariants(world)
 
 
