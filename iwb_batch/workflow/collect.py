@@ -87,6 +87,8 @@ def _tell(session: Session, code: int) -> None:
         running = batches.in_state(session.database, *advance.LIVE, BatchState.PLANNED, BatchState.UPLOADED)
         states = sorted({f"{b.file_name} {(b.remote_status or b.state.value)}" for b in running})
         line += f"; not finished: {', '.join(states[:5])}" if states else "; not finished"
+        if batches.in_state(session.database, BatchState.SUBMITTED, online=True):
+            line += "; --finish-online goes on with what was begun online"
         why = waiting_reason(session)
         line += f" ({why})" if why else ""
     session.progress.say(line)

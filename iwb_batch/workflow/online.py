@@ -65,6 +65,7 @@ class _Patience:
     """Waits after calls that failed for a passing reason; comes to its end when several fail in a row."""
 
     def __init__(self, session: Session) -> None:
+        self.ended = False
         self._session = session
         self._failed = 0
 
@@ -72,20 +73,23 @@ class _Patience:
         """A call was answered."""
         self._failed = 0
 
-    def is_left(self, error: CallFailed) -> bool:
-        """Wait, longer each time; False when asking on makes no sense now."""
+    def try_on(self, error: CallFailed) -> None:
+        """Wait, longer each time, or end where asking on makes no sense now."""
         self._failed += 1
         pause = self._session.pause(lifecycle.back_off(self._failed))
-        if self._failed >= FAILURES_IN_A_ROW or pause > LONGEST_PAUSE:
-            self._session.progress.warn(f"asking online is given up for now: {error.message}; run the command again")
-            return False
-        self._session.clock.sleep(pause)
-        return True
+        if self._failed < FAILURES_IN_A_ROW and pause <= LONGEST_PAUSE:
+            self._session.clock.sleep(pause)
+            return
+        self.ended = True
+        self._session.progress.warn(f"asking online is given up for now: {error.message}; run the command again")
 
 
 def _answer_all(session: Session, patience: _Patience) -> bool:
     """False when the endpoint does not answer: what is left is asked by the next command."""
-    return all(_answer(session, batch, patience) for batch in _unfinished(session))
+    for batch in _unfinished(session):
+        if not _answer(session, batch, patience):
+            return False
+    return not patience.ended
 
 
 def _unfinished(session: Session) -> list[BatchRow]:
@@ -106,10 +110,10 @@ def _answer(session: Session, batch: BatchRow, patience: _Patience) -> bool:
         for number, line in enumerate(lines_of(requests), start=1):
             request = orjson.loads(line)
             if request["custom_id"] not in answered:
-                line = _line(session, request, patience)
-                if line is None:
+                answer = None if patience.ended else _line(session, request, patience)
+                if answer is None:
                     return False
-                out.write(line)
+                out.write(answer)
                 os.fsync(out.fileno())
                 session.boundary("online_answer")
             session.progress.count("asking online", number, batch.n_requests)
@@ -161,10 +165,11 @@ def _line(session: Session, request: dict[str, object], patience: _Patience) -> 
         except Rejected as error:
             reply = _failed(error)
         except (Unavailable, Ambiguous) as error:
-            if not patience.is_left(error):
-                return None
-            if isinstance(error, Ambiguous):  # it may have been answered, and billed: a new attempt, which is counted
+            patience.try_on(error)
+            if isinstance(error, Ambiguous):  # it may have been answered, and billed: its attempt is spent
                 reply = _failed(error)
+            elif patience.ended:
+                return None
     record = {
         "custom_id": request["custom_id"],
         "response": {"status_code": reply.status, "request_id": None, "body": reply.body},

@@ -273,6 +273,8 @@ def _create(session: Session, batch: BatchRow) -> None:
         )
         return
     except Unavailable as error:
+        # A gateway may refuse a call that went through: the provider's list is read before the next one.
+        session.fresh = session.looked = False
         _back_to(session, batch, BatchState.UPLOADED, error)
         return
     except Rejected as error:

@@ -290,7 +290,10 @@ def check_schema(value: Any, name: str) -> None:
     jsonschema.Draft202012Validator(schemas.load(name)).validate(value)
 
 
-START = "import sys; from iwb_batch.cli import main; main()"
+# A shell's background work hands down an ignored SIGINT: here Ctrl-C has to mean what it means at a terminal.
+START = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from iwb_batch.cli import main; main()"
+)
 
 
 START_SEVERAL = """

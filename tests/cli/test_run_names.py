@@ -26,7 +26,6 @@ UNSAFE = {
     "blank inside": "a b",
     "line break": "a\nb",
     "option": "--yes",
-    "empty": "",
     "too long": "x" * 200,
 }
 
@@ -34,6 +33,11 @@ UNSAFE = {
 @pytest.mark.parametrize("name", UNSAFE.values(), ids=UNSAFE.keys())
 def test_an_unsafe_run_name_is_refused(cli: Cli, two: Inputs, resource: Resource, name: str) -> None:
     cli.submit(two, f"--run={name}").refused(2, "not a safe run name", hint="Use letters, digits")
+    nothing_sent(cli, resource)
+
+
+def test_an_empty_run_name_is_refused(cli: Cli, two: Inputs, resource: Resource) -> None:
+    cli.submit(two, "--run=").refused(2, "'--run'", "leave the option out")
     nothing_sent(cli, resource)
 
 

@@ -1,0 +1,1 @@
+"""What an adversarial tester found: each test holds one fault that was mended."""

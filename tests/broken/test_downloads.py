@@ -1,0 +1,44 @@
+"""A broken download never costs answers that an earlier look had already brought."""
+
+from __future__ import annotations
+
+import pytest
+
+from iwb_batch.emulator.faults import FaultPlan, HttpFault, RequestFault
+from tests.faults.conftest import Build
+from tests.faults.harness import SETTLE
+from tests.faults.invariants import check_invariants
+
+BROKEN = {
+    "ends halfway without a word": HttpFault(fault="silent_short", path="^/files/.*/content$"),
+    "another page in its place": HttpFault(fault="bad_json", path="^/files/.*/content$"),
+    "empty": HttpFault(fault="empty_body", path="^/files/.*/content$"),
+    "gone meanwhile": HttpFault(fault="status", status=404, path="^/files/.*/content$"),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN.values(), ids=BROKEN.keys())
+def test_the_last_look_before_giving_up_does_not_replace_a_better_one(build: Build, fault: HttpFault) -> None:
+    faults = FaultPlan(requests=[RequestFault(fault="dropped", match="-c4-", times=1)])
+    world = build(faults=faults, n_items=1)
+    world.submit()
+    for _ in range(4):
+        assert world.collect(wait=0.0) == 3
+    assert "5 answers are claimed, 4 are there" in world.heard.text()
+    world.clock.sleep(SETTLE)
+    faults.http = [fault]
+    assert world.collect(wait=0.0) == 3
+    assert world.outcomes() == {"missing": 1, "valid": 4}
+    faults.http = ()
+    assert world.collect(watch=True) == 0
+    assert world.outcomes() == {"missing": 1, "valid": 5}
+    check_invariants(world)
+
+
+def test_what_was_archived_before_a_crash_counts_when_the_file_is_gone_afterwards(build: Build) -> None:
+    world = build(faults=FaultPlan(), n_items=1)
+    assert world.crash("downloaded")
+    del world.service._files._files[str(world.value("SELECT output_file_id FROM batch"))]
+    assert world.collect(watch=True) == 0
+    assert world.outcomes() == {"valid": 5}
+    check_invariants(world)
