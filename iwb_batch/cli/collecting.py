@@ -32,7 +32,10 @@ class _Outcomes(Lines):
         """A tuple of words."""
         if isinstance(value, tuple):
             return value
-        return tuple(word.strip() for word in str(value).split(",") if word.strip())
+        words = tuple(word.strip() for word in str(value).split(",") if word.strip())
+        if not words:
+            self.fail("no outcome is named", param, ctx)
+        return words
 
 
 @click.command()

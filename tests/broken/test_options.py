@@ -43,6 +43,12 @@ def test_collect_refuses_intervals_that_no_clock_can_name(cli: Cli, two: Inputs,
         cli("collect", name, "99999999999").refused(2, name)
 
 
+@pytest.mark.parametrize("nothing", ["", " ", ",", " , "])
+def test_retry_of_nothing_is_refused(cli: Cli, two: Inputs, resource: Resource, nothing: str) -> None:
+    assert cli.submit(two).code == 0
+    cli("collect", "--retry", nothing).refused(2, "no outcome is named")
+
+
 def test_show_names_a_criterion_that_is_not_there(cli: Cli, two: Inputs, resource: Resource) -> None:
     assert cli.submit(two).code == 0
     assert len(cli("show", "0", "--criterion", "4", "--json").json()["requests"]) == 1

@@ -26,6 +26,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             total.injected.update(Counter(one["injected"]))
             total.repeated += one["repeated"]
             total.lost += one["lost"]
+    simulated = [
+        str(value)
+        for report in terminalreporter.getreports("passed")
+        for name, value in report.user_properties
+        if name == "simulated"
+    ]
+    if simulated:
+        terminalreporter.write_sep("-", "figures of the simulations")
+        terminalreporter.write_line("\n".join(sorted(simulated)))
     if titles:
         terminalreporter.write_sep("-", "figures of the sweeps")
         terminalreporter.write_line(str(total))

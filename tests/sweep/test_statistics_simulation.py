@@ -7,8 +7,7 @@ the three renderings of the prompt, so items of one prompt are alike: a cluster.
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -28,18 +27,18 @@ from iwb_batch.core.statistics import (
 )
 
 Floats = NDArray[np.float64]
+Record = Callable[[str, object], None]
 VARIANTS = 3
 CRITERIA = 5
 PROMPT_SD, ITEM_SD, CRITERION_SD = 1.0, 0.6, 1.2
 
 
 @contextmanager
-def figures(capsys: pytest.CaptureFixture[str], title: str) -> Iterator[list[str]]:
-    """Lines to be printed past pytest's capture when the block ends."""
+def figures(record_property: Record, title: str) -> Iterator[list[str]]:
+    """Lines for the summary at the end, which also has those of the workers of a parallel run."""
     lines: list[str] = []
     yield lines
-    with capsys.disabled():
-        sys.stdout.write(f"\n{title}\n" + "".join(f"  {line}\n" for line in lines))
+    record_property("simulated", "\n".join([title, *(f"  {line}" for line in lines)]))
 
 
 def item_scores(rng: np.random.Generator, prompts: Floats, shift: float = 0.0) -> Floats:
@@ -64,7 +63,7 @@ def share(hits: int, n: int) -> str:
 
 
 @pytest.mark.parametrize("k", [5, 12, 29, 30, 60, 200])
-def test_intervals_cover_the_true_mean_under_clustering(k: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_intervals_cover_the_true_mean_under_clustering(k: int, record_property: Record) -> None:
     truth, rng, replicates = true_mean(), np.random.Generator(np.random.PCG64([1, k])), 3000
     covered = ignoring = 0
     for replicate in range(replicates):
@@ -75,7 +74,9 @@ def test_intervals_cover_the_true_mean_under_clustering(k: int, capsys: pytest.C
         flat = scores.ravel()
         half = t_quantile(0.975, len(flat) - 1) * float(flat.std(ddof=1)) / math.sqrt(len(flat))
         ignoring += abs(float(flat.mean()) - truth) <= half
-    with figures(capsys, f"95 % interval of a mean, {k} clusters of {VARIANTS} items, {replicates} runs") as lines:
+    with figures(
+        record_property, f"95 % interval of a mean, {k} clusters of {VARIANTS} items, {replicates} runs"
+    ) as lines:
         lines.append(f"covers the true mean      {share(covered, replicates)}")
         lines.append(f"were clusters ignored     {share(ignoring, replicates)}")
     assert 0.93 <= covered / replicates <= 0.97
@@ -83,7 +84,7 @@ def test_intervals_cover_the_true_mean_under_clustering(k: int, capsys: pytest.C
 
 
 @pytest.mark.parametrize("k", [8, 16, 17, 40, 100])
-def test_the_paired_test_finds_nothing_where_nothing_is(k: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_paired_test_finds_nothing_where_nothing_is(k: int, record_property: Record) -> None:
     rng, replicates = np.random.Generator(np.random.PCG64([2, k])), 5000
     found = ignoring = 0
     for replicate in range(replicates):
@@ -94,7 +95,7 @@ def test_the_paired_test_finds_nothing_where_nothing_is(k: int, capsys: pytest.C
         found += p < 0.05
         d = (a - b).ravel()
         ignoring += abs(float(d.mean())) > t_quantile(0.975, len(d) - 1) * float(d.std(ddof=1)) / math.sqrt(len(d))
-    with figures(capsys, f"two equal runs, {k} clusters, {replicates} pairs of runs: p below 0.05") as lines:
+    with figures(record_property, f"two equal runs, {k} clusters, {replicates} pairs of runs: p below 0.05") as lines:
         lines.append(f"whole clusters flip sign  {share(found, replicates)}")
         lines.append(f"were clusters ignored     {share(ignoring, replicates)}")
     # With 8 clusters few patterns of signs exist and equal sums make fewer still: the test errs on the safe side.
@@ -103,7 +104,7 @@ def test_the_paired_test_finds_nothing_where_nothing_is(k: int, capsys: pytest.C
 
 
 @pytest.mark.parametrize("k", [12, 40])
-def test_pairing_finds_more_than_two_separate_means(k: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pairing_finds_more_than_two_separate_means(k: int, record_property: Record) -> None:
     rng, replicates, shift = np.random.Generator(np.random.PCG64([3, k])), 1500, 0.4
     paired = separate = 0
     for replicate in range(replicates):
@@ -114,13 +115,15 @@ def test_pairing_finds_more_than_two_separate_means(k: int, capsys: pytest.Captu
         paired += p < 0.05
         errors = [standard_error(x.sum(axis=1), np.full(k, float(VARIANTS))) or 0.0 for x in (a, b)]
         separate += abs(float(a.mean() - b.mean())) > t_quantile(0.975, 2 * k - 2) * math.hypot(*errors)
-    with figures(capsys, f"a true difference of {shift}, {k} clusters, {replicates} pairs of runs: found") as lines:
+    with figures(
+        record_property, f"a true difference of {shift}, {k} clusters, {replicates} pairs of runs: found"
+    ) as lines:
         lines.append(f"paired                    {share(paired, replicates)}")
         lines.append(f"unpaired                  {share(separate, replicates)}")
     assert paired > 2 * separate
 
 
-def test_many_equal_runs_seldom_show_any_difference(capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_equal_runs_seldom_show_any_difference(record_property: Record) -> None:
     rng, replicates, k, n_runs = np.random.Generator(np.random.PCG64(4)), 400, 24, 4
     judge = JudgeIdentity(frozenset({"judge"}), None, 8000, None, "0", "auto")
     any_corrected = any_plain = 0
@@ -138,7 +141,9 @@ def test_many_equal_runs_seldom_show_any_difference(capsys: pytest.CaptureFixtur
         pairs = compare(runs, rng_seed=replicate).pairs
         any_corrected += any(pair.verdict != "not separable" for pair in pairs)
         any_plain += any(pair.p is not None and pair.p < 0.05 for pair in pairs)
-    with figures(capsys, f"{n_runs} equal runs, {k} clusters, {replicates} comparisons: any difference named") as lines:
+    with figures(
+        record_property, f"{n_runs} equal runs, {k} clusters, {replicates} comparisons: any difference named"
+    ) as lines:
         lines.append(f"corrected by Holm         {share(any_corrected, replicates)}")
         lines.append(f"not corrected             {share(any_plain, replicates)}")
     assert any_corrected / replicates <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / replicates)
@@ -146,7 +151,7 @@ def test_many_equal_runs_seldom_show_any_difference(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("k", [15, 60])
-def test_agreement_with_people_has_honest_intervals(k: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_agreement_with_people_has_honest_intervals(k: int, record_property: Record) -> None:
     def drawn(rng: np.random.Generator, prompts: int) -> list[HumanPoint]:
         lift = rng.normal(0, 0.7, prompts)
         human = rng.integers(1, 11, (prompts, CRITERIA))
@@ -170,7 +175,7 @@ def test_agreement_with_people_has_honest_intervals(k: int, capsys: pytest.Captu
             kappa += inside and name == "kappa"
             rank += inside and name == "rank"
     with figures(
-        capsys, f"agreement with people, {k} clusters, {replicates} sets of labels: interval holds the truth"
+        record_property, f"agreement with people, {k} clusters, {replicates} sets of labels: interval holds the truth"
     ) as lines:
         lines.append(f"quadratic kappa           {share(kappa, replicates)}")
         lines.append(f"Spearman                  {share(rank, replicates)}")
