@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iwb_batch.core.pilot import PilotOutcome, failed_gates
 from iwb_batch.store import batches, pilots, views
+from iwb_batch.workflow.send import expected_cost
 from iwb_batch.workflow.session import Session
 
 PASSED, OVERRIDDEN = "pilot_passed", "pilot_overridden"
@@ -41,7 +42,9 @@ def override(session: Session) -> None:
 
 def _outcome(session: Session) -> PilotOutcome:
     attempts, valid, truncated = pilots.tally(session.database)
-    spent = sum(row.cost_usd or 0.0 for row in views.usage(session.database))
+    counted = sum(row.cost_usd or 0.0 for row in views.usage(session.database))
+    # Answers without token counts cost something too: they are taken at their estimate, never at 0.
+    spent = counted + (expected_cost(session, *views.uncounted(session.database)) or 0.0)
     planned = sum(views.status_counts(session.database).values())
     known = session.prices.known and attempts > 0
     return PilotOutcome(
