@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -136,28 +136,37 @@ class Database:
                     self._connection.rollback()
 
 
+@contextmanager
+def _closed_on_error(database: Database) -> Iterator[Database]:
+    """A database that stays open unless opening it fails half-way: an open connection may hold a lock."""
+    with ExitStack() as stack:
+        stack.callback(database.close)
+        yield database
+        stack.pop_all()
+
+
 def create(path: Path) -> Database:
     """Create an empty run file with the present schema, for its owner only (SQLite's side files inherit that)."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
         raise RunError(f"{path}: cannot be created ({error.strerror})", hint=_STORAGE_HINT) from error
-    database = _connect(path, f"{path.absolute().as_uri()}?mode=rwc")
-    _set_journal(database)
-    with database.transaction():
-        for statement in statements(schemas.read_text("run.sql")):
-            database.execute(statement)
-        database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    return database
+    with _closed_on_error(_connect(path, f"{path.absolute().as_uri()}?mode=rwc")) as database:
+        _set_journal(database)
+        with database.transaction():
+            for statement in statements(schemas.read_text("run.sql")):
+                database.execute(statement)
+            database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        return database
 
 
 def open_for_writing(path: Path) -> Database:
     """Open an existing run file, bringing an older schema up to date first."""
     _require(path)
-    database = _connect(path, f"{path.absolute().as_uri()}?mode=rw")
-    _set_journal(database)
-    migrate(database, MIGRATIONS, SCHEMA_VERSION)
-    return database
+    with _closed_on_error(_connect(path, f"{path.absolute().as_uri()}?mode=rw")) as database:
+        _set_journal(database)
+        migrate(database, MIGRATIONS, SCHEMA_VERSION)
+        return database
 
 
 def open_read_only(path: Path) -> Database:
@@ -242,8 +251,8 @@ def _takes_wal(database: Database) -> bool:
     try:
         if str(database.value("PRAGMA journal_mode = WAL") or "").lower() != "wal":
             return False
-        database.execute("BEGIN IMMEDIATE")
-        database.execute("ROLLBACK")
+        with database.transaction():
+            pass  # the first lock is taken and let go
     except RunError:
         return False
     return True

@@ -154,6 +154,23 @@ def test_the_rollback_journal_is_used_where_the_first_lock_of_the_write_ahead_lo
     check_invariants(world)
 
 
+def test_opening_that_fails_half_way_leaves_no_lock_behind(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is kept, and with it everything it refers to; the connection must be closed all the same."""
+    world = build()
+    world.submit()
+    monkeypatch.setattr(db, "BUSY_SECONDS", 0.05)
+    kept = []
+    for nth in range(1, 12):
+        with failing_sql(nth, "disk I/O error"):
+            try:
+                db.open_for_writing(world.folder.database).close()
+            except RunError as error:
+                kept.append(error)
+        with db.open_for_writing(world.folder.database) as database, database.transaction():
+            database.execute("UPDATE run SET standing_reason = NULL")
+    assert kept
+
+
 def test_a_copy_of_the_folder_without_its_side_files_is_whole(build: Build, expected: Scores, tmp_path: Path) -> None:
     """After each command the write-ahead log is folded into run.db, so copying the one file is enough."""
     world = build()
