@@ -57,11 +57,6 @@ class RequirementRow:
     estimate: Estimate
 
 
-def requirement_names() -> tuple[str, ...]:
-    """``style_R``, ``style_C``, ``format_R`` and so on, in the order they are printed."""
-    return tuple(f"{requirement}_{kind}" for requirement in REQUIREMENTS for kind in "RC")
-
-
 def requirements_from_rows(rows: Mapping[str, Iterable[tuple[str, Mapping[str, Any]]]]) -> Requirements:
     """Build the lists from the rows of the original's ``requirement/`` folder.
 

@@ -105,11 +105,3 @@ class GroupRow:
     n_items: int
     n_complete: int
     estimate: Estimate
-
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """Breakdowns by name, in the order they are printed; a breakdown with no label anywhere has no rows."""
-
-    rows: Mapping[str, tuple[GroupRow, ...]]
-    notes: tuple[str, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from iwb_batch.errors import InputError, UsageError
@@ -26,15 +25,6 @@ class Limits:
         for option, value in options.items():
             if value is not None and value < 1:
                 raise UsageError(f"{option} must be at least 1, not {value}")
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedLine:
-    """Size of one line: bytes with its line end, input tokens, and what it is called in a message."""
-
-    n_bytes: int
-    n_tokens: int
-    name: str = "a request"
 
 
 class Filler:
@@ -82,19 +72,3 @@ class Filler:
                 f"{name}: its request alone has about {n_tokens:,} tokens, above the limit of {limits.max_tokens:,}",
                 hint="shorten or leave out this response, or raise --enqueued-token-limit",
             )
-
-
-def split(lines: Iterable[PlannedLine], limits: Limits) -> Iterator[list[PlannedLine]]:
-    """The lines of each request file, in order; one file is held in memory at a time.
-
-    InputError: a line that fits into no file.
-    """
-    filler = Filler(limits)
-    present: list[PlannedLine] = []
-    for line in lines:
-        if filler.add(line.n_bytes, line.n_tokens, line.name) and present:
-            yield present
-            present = []
-        present.append(line)
-    if present:
-        yield present

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from iwb_batch.model import CustomId, Outcome, Reading, Request
+from iwb_batch.model import Outcome, Reading, Request
 from iwb_batch.store import plan
 from iwb_batch.store.database import Database
 
@@ -159,12 +158,3 @@ def count_outcome(database: Database, request_file_id: int, outcome: Outcome) ->
             (request_file_id, outcome.value),
         )
     )
-
-
-def stored_answers(database: Database) -> Iterator[tuple[int, int, CustomId, str]]:
-    """(attempt_id, raw_line_id, custom_id, text) of every line that was read for an attempt."""
-    for row in database.rows(
-        "SELECT a.attempt_id, l.raw_line_id, a.custom_id, l.text FROM raw_line l"
-        " JOIN attempt a ON a.custom_id = l.custom_id WHERE l.kind = 'answer' ORDER BY l.raw_line_id"
-    ):
-        yield row[0], row[1], CustomId(row[2]), row[3]

@@ -54,16 +54,6 @@ def leave_out(database: Database, item_indexes: Iterable[int], reason: str) -> N
     database.execute_many("UPDATE item SET left_out = ? WHERE item_index = ?", ((reason, i) for i in item_indexes))
 
 
-def items_without_response(database: Database) -> list[int]:
-    """Indexes of selected items that have no response, ascending."""
-    return [
-        r[0]
-        for r in database.rows(
-            "SELECT item_index FROM item WHERE item_index NOT IN (SELECT item_index FROM response) ORDER BY item_index"
-        )
-    ]
-
-
 def count_items(database: Database) -> int:
     """Items of the selection."""
     return int(database.value("SELECT count(*) FROM item"))

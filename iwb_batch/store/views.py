@@ -239,12 +239,3 @@ def request_attempts(database: Database, request_id: int) -> list[dict[str, Any]
             (request_id,),
         )
     ]
-
-
-def request_line(database: Database, custom_id: str) -> tuple[str, int] | None:
-    """(request file name, 1-based line) of an attempt."""
-    row = database.row(
-        "SELECT f.name, a.line FROM attempt a JOIN request_file f USING (request_file_id) WHERE a.custom_id = ?",
-        (custom_id,),
-    )
-    return None if row is None else (row[0], row[1])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Set
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from iwb_batch import benchmarks
@@ -35,6 +37,9 @@ from iwb_batch.workflow.settings import (
     Options,
     Waiting,
 )
+
+Opened = Callable[..., AbstractContextManager[Session]]
+"""``opening.working`` with everything but the folder and what may differ between making and continuing a run."""
 
 Confirm = Callable[[str], bool]
 """Asks a question on a terminal; True elsewhere and with ``--yes``."""
@@ -87,11 +92,12 @@ def submit(
     boundary: Boundary = no_boundary,
 ) -> Submitted:
     """Make the run, or find it, and send what fits. Raises before anything is sent when an input is wrong."""
+    opened = partial(opening.working, waiting=request.waiting, clock=clock, progress=progress, boundary=boundary)
     if request.run is not None:
         folders.check_name(request.run)
         existing = RunFolder(request.runs_dir / request.run)
         if existing.database.is_file() and request.inputs.responses is None and not request.inputs.dataset:
-            return _resume(existing, request, connect, confirm, clock, progress, boundary)
+            return _resume(existing, request, partial(opened, connect=connect), confirm)
         if not request.inputs.benchmark:
             raise UsageError(
                 f"--run {request.run}: there is no such run to continue",
@@ -109,7 +115,7 @@ def submit(
             boundary("staged")
             folders.adopt_staging(staged, target)
             boundary("run_created")
-    return _work(target, request, prepared, _reuse(provider), confirm, clock, progress, boundary, fresh=fresh)
+    return _work(target, request, prepared, partial(opened, connect=_reuse(provider)), confirm, fresh=fresh)
 
 
 def _stage(
@@ -201,52 +207,18 @@ def describe(found: Estimate) -> str:
     )
 
 
-def _resume(
-    folder: RunFolder,
-    request: SubmitRequest,
-    connect: Connect,
-    confirm: Confirm,
-    clock: Clock,
-    progress: Progress,
-    boundary: Boundary,
-) -> Submitted:
+def _resume(folder: RunFolder, request: SubmitRequest, opened: Opened, confirm: Confirm) -> Submitted:
     """``submit --run NAME`` without inputs: continue the run as it was planned."""
-    with opening.working(
-        folder,
-        connect=connect,
-        waiting=request.waiting,
-        clock=clock,
-        progress=progress,
-        options=lambda stored: continuing.merged(stored, request.options, request.named),
-        boundary=boundary,
-    ) as session:
+    with opened(folder, options=lambda stored: continuing.merged(stored, request.options, request.named)) as session:
         asked = continuing.asked_of(session.run.plan, request.inputs, request.judge, request.named)
         continuing.take_over(session, asked, session.options)
         return _continue(session, confirm, resume=True)
 
 
 def _work(
-    folder: RunFolder,
-    request: SubmitRequest,
-    prepared: Prepared,
-    connect: Connect,
-    confirm: Confirm,
-    clock: Clock,
-    progress: Progress,
-    boundary: Boundary,
-    *,
-    fresh: bool,
+    folder: RunFolder, request: SubmitRequest, prepared: Prepared, opened: Opened, confirm: Confirm, *, fresh: bool
 ) -> Submitted:
-    with opening.working(
-        folder,
-        connect=connect,
-        waiting=request.waiting,
-        clock=clock,
-        progress=progress,
-        fresh=fresh,
-        options=lambda _stored: request.options,
-        boundary=boundary,
-    ) as session:
+    with opened(folder, fresh=fresh, options=lambda _stored: request.options) as session:
         if not fresh:
             continuing.take_over(session, prepared.plan, request.options)
         return _continue(session, confirm, resume=request.run is not None and not fresh)

@@ -13,7 +13,6 @@ from iwb_batch.core.compat import (
     DOMAIN_ORDER,
     Requirements,
     official_row,
-    requirement_names,
     requirement_scores,
     requirements_from_rows,
 )
@@ -83,7 +82,9 @@ def test_domains_outside_the_original_list_follow_it() -> None:
 
 
 def test_requirement_scores_are_null_when_empty_or_not_given() -> None:
-    assert requirement_scores({1: 5.0}, {}, None) == dict.fromkeys(requirement_names())
+    assert requirement_scores({1: 5.0}, {}, None) == dict.fromkeys(
+        ["style_R", "style_C", "format_R", "format_C", "length_R", "length_C"]
+    )
     scores = requirement_scores({1: 5.0}, {1: {"tone": 3.0}}, LISTS)
     assert (scores["style_R"], scores["style_C"], scores["format_R"]) == (5.0, 3.0, None)
 

@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iwb_batch.core.split import Filler, Limits, PlannedLine, split
+from iwb_batch.core.split import Filler, Limits
 from iwb_batch.errors import InputError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLine:
+    """Size of one line: bytes with its line end, input tokens, and what it is called in a message."""
+
+    n_bytes: int
+    n_tokens: int
+    name: str = "a request"
+
+
+def split(lines: Iterable[PlannedLine], limits: Limits) -> Iterator[list[PlannedLine]]:
+    """The lines of each request file, in order; one file is held in memory at a time.
+
+    InputError: a line that fits into no file.
+    """
+    filler = Filler(limits)
+    present: list[PlannedLine] = []
+    for line in lines:
+        if filler.add(line.n_bytes, line.n_tokens, line.name) and present:
+            yield present
+            present = []
+        present.append(line)
+    if present:
+        yield present
 
 
 def sizes(lines: list[tuple[int, int]], limits: Limits) -> list[list[tuple[int, int]]]:

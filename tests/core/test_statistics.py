@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 
 from iwb_batch.core.statistics import (
     bootstrap_ratio,
-    cohen_kappa,
     detectable_difference,
     holm,
-    quadratic_kappa,
     ratio_interval,
     sign_flip_p,
     spearman,
@@ -26,6 +24,7 @@ from iwb_batch.core.statistics import (
     t_quantile,
     wilson,
 )
+from tests.agreement import cohen_kappa, quadratic_kappa
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from iwb_batch.core.human_numbers import HumanPoint, human_agreement
-from iwb_batch.core.statistics import cohen_kappa, quadratic_kappa, spearman
+from iwb_batch.core.statistics import spearman
 from iwb_batch.errors import InputError
 from iwb_batch.inputs.labels import PreferenceLabel, ScoreLabel, read_labels
+from tests.agreement import cohen_kappa, quadratic_kappa
 from tests.cli.support import CRITERIA, Cli, jsonl
 from tests.publishing.support import N, usual
 

@@ -16,15 +16,8 @@ from numpy.typing import NDArray
 
 from iwb_batch.core.compare_numbers import JudgeIdentity, RunScores, ScoredItem, compare
 from iwb_batch.core.human_numbers import HumanPoint, human_agreement
-from iwb_batch.core.statistics import (
-    quadratic_kappa,
-    ratio_interval,
-    sign_flip_p,
-    spearman,
-    standard_error,
-    stream,
-    t_quantile,
-)
+from iwb_batch.core.statistics import ratio_interval, sign_flip_p, spearman, standard_error, stream, t_quantile
+from tests.agreement import quadratic_kappa
 
 Floats = NDArray[np.float64]
 Record = Callable[[str, object], None]
