@@ -134,7 +134,9 @@ CREATE TABLE batch (
   fresh_uploads INTEGER NOT NULL DEFAULT 0,                  -- how often the file was uploaded afresh
   empty_listings INTEGER NOT NULL DEFAULT 0,                 -- complete listings since called_at without this batch
   not_found_polls INTEGER NOT NULL DEFAULT 0,                -- consecutive polls answered 404
-  wanting_since TEXT,                                        -- first look that found its files not there or short; --settle runs from here
+  wanting TEXT,                                              -- what its files lack; NULL while nothing was found wanting
+  wanting_since TEXT,                                        -- first look that found this lack; --settle runs from here
+  wanting_looks INTEGER NOT NULL DEFAULT 0,                  -- passes in a row that found this lack
   error TEXT                                                 -- last refusal or failure, in the provider's words
 ) STRICT;
 -- At most one live batch for each request file.

@@ -49,7 +49,7 @@ class _Outcomes(Lines):
     type=Amount(),
     default=1800.0,
     show_default=True,
-    help="Seconds to wait for answers that are claimed but not there.",
+    help="Seconds to wait for answers that are claimed but not there; 0 takes what came at once.",
 )
 @grace_option
 @click.option(

@@ -23,6 +23,9 @@ TOKEN_LIMIT_CAP = 32_000
 GONE_AFTER_POLLS = 3
 """A batch id answered 404 this many polls in a row is gone."""
 
+LOOKS_BEFORE_MISSING = 3
+"""Passes in a row that must find the same lack in a batch's files before what is not there is taken for missing."""
+
 LISTINGS_BEFORE_CREATE = 2
 """Complete listings without a lost batch before it may be created again."""
 

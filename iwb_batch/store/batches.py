@@ -43,7 +43,9 @@ class BatchRow:
     fresh_uploads: int
     empty_listings: int
     not_found_polls: int
+    wanting: str | None
     wanting_since: str | None
+    wanting_looks: int
     error: str | None
 
 
@@ -51,9 +53,8 @@ _SELECT = (
     "SELECT b.batch_id, b.request_file_id, f.name AS file_name, f.sha256 AS file_sha256, f.n_requests, f.n_bytes,"
     " f.n_tokens, f.lane, b.state, b.remote_status, b.remote_batch_id, b.input_file_id, b.input_expires_at,"
     " b.output_file_id, b.error_file_id, b.began, b.count_total, b.count_completed, b.count_failed, b.called_at,"
-    " b.submitted_at,"
-    " b.ended_at, b.not_before, b.refusals, b.fresh_uploads, b.empty_listings, b.not_found_polls, b.wanting_since,"
-    " b.error"
+    " b.submitted_at, b.ended_at, b.not_before, b.refusals, b.fresh_uploads, b.empty_listings, b.not_found_polls,"
+    " b.wanting, b.wanting_since, b.wanting_looks, b.error"
     " FROM batch b JOIN request_file f USING (request_file_id)"
 )
 

@@ -78,6 +78,7 @@ def one_pass(session: Session, *, resubmit: bool = True) -> None:
     Without ``resubmit`` what waits for another attempt is left alone: it is about to be asked online.
     """
     session.looked = False
+    session.found_wanting.clear()
     reconcile(session)
     poll(session)
     receive(session)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from iwb_batch.core.lines import UnreadableLine, parse_object
 from iwb_batch.inputs.rows import file_sha256
 from iwb_batch.providers.base import Rejected, Unavailable
 from iwb_batch.store.batches import BatchRow
@@ -21,7 +23,11 @@ class Arrived:
     unanswered: str | None = None
     """Nobody answered for a file: nothing is known about it, so nothing may be decided."""
     wanting: str | None = None
-    """The provider answered, but a file is not there or shorter than it says."""
+    """The provider answered, but a file is not there or not as long as it says."""
+    complaint: str | None = None
+    """The same without the provider's words, which may differ from one look to the next."""
+    cut: str | None = None
+    """A file came that is shorter than announced and ends inside a line: a connection does that, no provider."""
 
     @property
     def n_lines(self) -> int:
@@ -41,6 +47,7 @@ def download_both(session: Session, batch: BatchRow) -> Arrived:
 
 def _download(session: Session, batch: BatchRow, kind: str, file_id: str, arrived: Arrived) -> None:
     target = session.folder.raw / f"{Path(batch.file_name).stem}-b{batch.batch_id}-{kind}.jsonl"
+    expected: int | None = None
     try:
         expected = _announced_bytes(session, file_id)
         with WholeFile(target) as whole:
@@ -53,14 +60,28 @@ def _download(session: Session, batch: BatchRow, kind: str, file_id: str, arrive
         arrived.unanswered = f"{kind} file {file_id}: {error.message}"
         return
     except Rejected as error:
-        arrived.wanting = f"{kind} file {file_id}: {words(error.errors, error.message)}"
         if target.is_file():
             arrived.files.append(_kept(kind, target, file_id))
+        if not (target.is_file() and arrived.files[-1].n_bytes == expected):
+            arrived.wanting = f"{kind} file {file_id}: {words(error.errors, error.message)}"
+            arrived.complaint = f"{kind} file {file_id}: HTTP {error.status}"
         return
     session.boundary("archived")
     arrived.files.append(_kept(kind, target, file_id))
-    if expected is not None and arrived.files[-1].n_bytes != expected:
-        arrived.wanting = f"{kind} file {file_id}: {n_bytes} of {expected} bytes came"
+    held = arrived.files[-1].n_bytes
+    if expected is not None and held != expected:
+        arrived.wanting = arrived.complaint = f"{kind} file {file_id}: {n_bytes} of {expected} bytes came"
+        if held < expected and _ends_inside_a_line(target):
+            arrived.cut = arrived.wanting
+
+
+def _ends_inside_a_line(path: Path) -> bool:
+    """True when the last line has no line end and cannot be read."""
+    with path.open("rb") as source:
+        source.seek(max(path.stat().st_size - 1, 0))
+        if source.read() in (b"", b"\n"):
+            return False
+    return isinstance(parse_object(deque(lines_of(path), maxlen=1)[0]), UnreadableLine)
 
 
 def _brought_more_before(target: Path, n_bytes: int, expected: int | None) -> bool:

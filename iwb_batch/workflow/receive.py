@@ -109,11 +109,14 @@ def _decide(session: Session, batch: BatchRow, arrived: Arrived) -> None:
     # A batch refused in validation may still name files; only lines in them show that it ran.
     refused = (batch.remote_status or "").lower() == "failed" and not batch.began and arrived.n_lines == 0
     end = _end(batch, arrived.n_lines)
-    why = arrived.wanting
+    why, complaint = arrived.wanting, arrived.complaint
     has_files = bool(batch.output_file_id or batch.error_file_id)
     if why is None and not refused and not lifecycle.is_whole(end, has_files=has_files, expected=batch.n_requests):
-        why = f"{end.claimed} answers are claimed, {end.held} are there"
-    if why is not None and not _has_settled(session, batch, why):
+        why = complaint = f"{end.claimed} answers are claimed, {end.held} are there"
+    if arrived.cut is not None and session.waiting.settle > 0:
+        session.progress.warn(f"{batch.file_name}: {arrived.cut}, the last line is cut off; asked again later")
+        return
+    if why is not None and complaint is not None and not _has_settled(session, batch, why, complaint):
         return
     if refused:
         _refused(session, batch)
@@ -129,22 +132,26 @@ def _end(batch: BatchRow, held: int) -> BatchEnd:
     return BatchEnd(status, batch.began, claimed, held)
 
 
-def _has_settled(session: Session, batch: BatchRow, why: str) -> bool:
-    """True when files found wanting have been read again for long enough.
+def _has_settled(session: Session, batch: BatchRow, why: str, complaint: str) -> bool:
+    """True when files were found wanting for long enough and often enough, always for the same reason.
 
-    The time runs from the first look that found them so, not from the end of the batch: a machine that slept, or
-    a network that was away, has not looked.
+    The time runs from the first look that found this lack, not from the end of the batch: a machine that slept, or
+    a network that was away, has not looked. Another lack is another story: its time and its looks begin anew.
     """
-    since = batch.wanting_since or session.clock.stamp()
+    same, settle = batch.wanting == complaint, session.waiting.settle
+    since = (batch.wanting_since if same else None) or session.clock.stamp()
     waited = session.clock.now() - seconds_of(since)
     if waited < 0:  # the clock was set back
         since, waited = session.clock.stamp(), 0.0
-    if waited >= session.waiting.settle:
+    looks = (batch.wanting_looks if same else 0) + (not same or batch.batch_id not in session.found_wanting)
+    session.found_wanting.add(batch.batch_id)
+    if waited >= settle and (looks >= lifecycle.LOOKS_BEFORE_MISSING or settle == 0):
         session.progress.warn(f"{batch.file_name}: {why}; no longer waited for")
         return True
-    if batch.wanting_since is None:
-        session.progress.say(f"{batch.file_name}: {why}; read again for up to {session.waiting.settle:.0f} s")
-    batches.note(session.database, batch, wanting_since=since, **_refreshed(session, batch))
+    if not same:
+        session.progress.say(f"{batch.file_name}: {why}; read again for up to {settle:.0f} s")
+    found = {"wanting": complaint, "wanting_since": since, "wanting_looks": looks}
+    batches.note(session.database, batch, **found, **_refreshed(session, batch))
     return False
 
 
@@ -246,8 +253,8 @@ def stop_where_needed(session: Session, batch: BatchRow) -> list[str]:
         reason = f"{ended} with {code or 'no code'}: {message}"
         session.stand("halted", reason)
         return [reason]
-    models = views.models(session.database)
-    if session.options.lanes and len(models) > 1:
+    models = views.models(session.database) if session.options.lanes else {}
+    if len(models) > 1:
         named = ", ".join(f"{model} ({n} answers)" for model, n in models.items())
         reason = f"lanes must hold one model, the answers name {len(models)}: {named}"
         session.stand("halted", reason)

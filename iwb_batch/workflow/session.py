@@ -51,6 +51,8 @@ class Session:
     """Definite refusals of batches, told at the end of the pass."""
     looked: bool = False
     """True once this pass has read the provider's list of batches to the end."""
+    found_wanting: set[int] = field(default_factory=set)
+    """Batches this pass has found wanting: however often it looks, it counts as one look at each."""
     held_until: float = 0.0
     """Monotonic moment before which the server asked not to be called again."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iwb_batch.emulator.faults import FaultPlan, HttpFault, RequestFault
+from iwb_batch.emulator.faults import BatchFault, FaultPlan, HttpFault, RequestFault
 from tests.faults.conftest import Build
 from tests.faults.harness import SETTLE
 from tests.faults.invariants import check_invariants
@@ -42,3 +42,53 @@ def test_what_was_archived_before_a_crash_counts_when_the_file_is_gone_afterward
     assert world.collect(watch=True) == 0
     assert world.outcomes() == {"valid": 5}
     check_invariants(world)
+
+
+def test_downloads_that_break_off_inside_a_line_never_close_a_batch(build: Build) -> None:
+    """The network is at fault as long as the provider announces more than came, and what came ends inside a line."""
+    faults = FaultPlan(http=[HttpFault(fault="silent_short", path="^/files/.*/content$")])
+    world = build(faults=faults, n_items=1)
+    assert world.crash("ended")
+    for _ in range(6):
+        assert world.collect(wait=0.0) == 3
+        world.clock.sleep(2 * SETTLE)
+    assert world.outcomes() == {}
+    assert "the last line is cut off; asked again later" in world.heard.text()
+    faults.http = ()
+    assert world.collect(watch=True) == 0
+    assert world.outcomes() == {"valid": 5}
+    check_invariants(world)
+
+
+def test_two_looks_far_apart_are_not_enough_to_take_answers_for_missing(build: Build) -> None:
+    faults = FaultPlan(batches=[BatchFault(fault="short_output", share=0.4, reads=None, nth=(1,))])
+    world = build(faults=faults, n_items=1)
+    assert world.crash("ended")
+    for _ in range(2):
+        assert world.collect(wait=0.0) == 3
+        assert world.outcomes() == {}
+        world.clock.sleep(2 * SETTLE)
+    assert world.collect(wait=0.0) == 3
+    assert world.outcomes() == {"missing": 3, "valid": 2}
+
+
+def test_another_lack_starts_time_and_looks_anew(build: Build) -> None:
+    faults = FaultPlan(batches=[BatchFault(fault="short_output", share=0.4, reads=None, nth=(1,))])
+    world = build(faults=faults, n_items=1)
+    absent = HttpFault(fault="status", status=404, path="^/files/.*/content$")
+    assert world.crash("ended")
+    for http in ([absent], [absent], [absent], [], []):
+        faults.http = http
+        assert world.collect(wait=0.0) == 3
+        assert world.outcomes() == {}
+        world.clock.sleep(SETTLE / 3 if http else SETTLE)
+    assert "bytes came; read again for up to 1800 s" in world.heard.text()
+    assert world.collect(wait=0.0) == 3
+    assert world.outcomes() == {"missing": 3, "valid": 2}
+
+
+def test_settle_0_takes_at_once_what_came(build: Build) -> None:
+    world = build(faults=FaultPlan(http=[HttpFault(fault="silent_short", path="^/files/.*/content$", nth=(1,))]))
+    assert world.crash("ended")
+    assert world.collect(wait=0.0, settle=0.0) == 3
+    assert world.outcomes()["missing"] > 0
