@@ -279,20 +279,24 @@ FROM attempt a
 LEFT JOIN reading r ON r.reading_id = (SELECT max(n.reading_id) FROM reading n WHERE n.attempt_id = a.attempt_id);
 
 -- Each request's judgement: that of its lowest valid attempt.
+-- Looked up request by request, so that asking for one item reads one item.
 CREATE VIEW verdict AS
-SELECT request_id, min(attempt) AS attempt, attempt_id, custom_id, reading_id
-FROM attempt_reading WHERE outcome = 'valid' GROUP BY request_id;
+SELECT q.request_id, a.attempt, a.attempt_id, a.custom_id, r.reading_id
+FROM request q
+JOIN reading r ON r.reading_id = (
+  SELECT n.reading_id FROM attempt v
+  JOIN reading n ON n.reading_id = (SELECT max(m.reading_id) FROM reading m WHERE m.attempt_id = v.attempt_id)
+  WHERE v.request_id = q.request_id AND n.outcome = 'valid' ORDER BY v.attempt LIMIT 1)
+JOIN attempt a ON a.attempt_id = r.attempt_id;
 
 -- Where each request stands. scored: it has a judgement. failed: its budget is spent. open: everything else.
+-- t is the last planned attempt, l the newest reading of the last attempt that has one.
 CREATE VIEW request_status AS
-WITH tally AS (
-  SELECT request_id, max(attempt) AS attempts, max(CASE WHEN outcome IS NULL THEN NULL ELSE attempt END) AS closed
-  FROM attempt_reading GROUP BY request_id)
 SELECT q.request_id, i.item_id, q.item_index, q.criterion_index, q.criterion, q.pair_order, q.repeat,
        CASE
-         WHEN v.request_id IS NOT NULL THEN 'scored'
-         WHEN t.attempts IS NULL OR t.closed IS NULL OR t.closed < t.attempts THEN 'open'
-         WHEN t.attempts <= q.released THEN 'open'
+         WHEN EXISTS (SELECT 1 FROM verdict v WHERE v.request_id = q.request_id) THEN 'scored'
+         WHEN l.reading_id IS NULL OR l.attempt_id <> t.attempt_id THEN 'open'
+         WHEN t.attempt <= q.released THEN 'open'
          WHEN l.outcome = 'missing' AND l.detail = 'gone' THEN 'failed'
          WHEN p.allowed IS NULL THEN 'open'
          WHEN (SELECT count(*) FROM attempt_reading s JOIN policy sp ON sp.outcome = s.outcome
@@ -300,17 +304,18 @@ SELECT q.request_id, i.item_id, q.item_index, q.criterion_index, q.criterion, q.
                  AND NOT (s.outcome = 'not_run' AND s.detail = 'split')) > p.allowed THEN 'failed'
          ELSE 'open'
        END AS status,
-       coalesce(t.attempts, 0) AS attempts,
+       coalesce(t.attempt, 0) AS attempts,
        l.outcome AS last_outcome,
-       n.custom_id,
+       t.custom_id,
        q.side
 FROM request q
 JOIN item i ON i.item_index = q.item_index
-LEFT JOIN tally t ON t.request_id = q.request_id
-LEFT JOIN attempt_reading l ON l.request_id = q.request_id AND l.attempt = t.closed
-LEFT JOIN attempt n ON n.request_id = q.request_id AND n.attempt = t.attempts
-LEFT JOIN policy p ON p.outcome = l.outcome
-LEFT JOIN verdict v ON v.request_id = q.request_id;
+LEFT JOIN attempt t ON t.attempt_id = (
+  SELECT a.attempt_id FROM attempt a WHERE a.request_id = q.request_id ORDER BY a.attempt DESC LIMIT 1)
+LEFT JOIN reading l ON l.reading_id = (
+  SELECT (SELECT max(n.reading_id) FROM reading n WHERE n.attempt_id = a.attempt_id) AS newest
+  FROM attempt a WHERE a.request_id = q.request_id AND newest IS NOT NULL ORDER BY a.attempt DESC LIMIT 1)
+LEFT JOIN policy p ON p.outcome = l.outcome;
 
 -- One row for each scored rubric request.
 CREATE VIEW score AS
@@ -387,7 +392,7 @@ CREATE VIEW usage AS
 WITH classed AS (
   SELECT CASE
            WHEN a.prompt_tokens IS NULL THEN 'unknown'
-           WHEN v.attempt_id = a.attempt_id THEN 'good'
+           WHEN a.attempt_id = (SELECT v.attempt_id FROM verdict v WHERE v.request_id = a.request_id) THEN 'good'
            WHEN a.outcome <> 'valid' AND EXISTS (SELECT 1 FROM attempt n WHERE n.request_id = a.request_id AND n.attempt > a.attempt)
              THEN 'resubmitted'
            ELSE 'wasted'
@@ -395,7 +400,6 @@ WITH classed AS (
          a.prompt_tokens, a.cached_tokens, a.completion_tokens, a.reasoning_tokens,
          1 + f.online AS price_factor  -- the online price is twice the batch price
   FROM attempt_reading a JOIN request_file f ON f.request_file_id = a.request_file_id
-  LEFT JOIN verdict v ON v.request_id = a.request_id
   WHERE a.outcome IS NOT NULL)
 SELECT c.class, count(*) AS attempts,
        sum(c.prompt_tokens) AS prompt_tokens, sum(c.cached_tokens) AS cached_tokens,

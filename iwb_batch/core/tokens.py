@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Protocol
 
 from iwb_batch.core.render import Template
@@ -106,21 +107,23 @@ class PromptTokens:
     """
 
     def __init__(self, counter: Counter, system: str | None, template: str, extra: Iterable[str] = ()) -> None:
-        """Count what all requests share."""
+        """Remember what all requests share; it is counted with the first request."""
         parsed = Template(template)
         self.label = counter.label
         self._counter = counter
         self._names = parsed.names
-        fixed = [*parsed.literals, *extra, *([system] if system else [])]
-        messages = 2 if system else 1
-        self._fixed = (
-            sum(counter.count(text) for text in fixed if text) + messages * TOKENS_PER_MESSAGE + TOKENS_FOR_REPLY
-        )
+        self._shared = [text for text in (*parsed.literals, *extra, system) if text]
+        self._framing = (2 if system else 1) * TOKENS_PER_MESSAGE + TOKENS_FOR_REPLY
         self._known: dict[str, int] = {}
 
     def count(self, fields: Mapping[str, str]) -> int:
         """Tokens of one request, message framing included. KeyError: a field is missing."""
         return self._fixed + sum(self._field(fields[name]) for name in self._names)
+
+    @cached_property
+    def _fixed(self) -> int:
+        # Not before it is asked for: the vocabulary takes half a second to load, and collect rarely counts.
+        return sum(map(self._counter.count, self._shared)) + self._framing
 
     def _field(self, text: str) -> int:
         known = self._known.get(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from iwb_batch.model import Outcome, Reading, Request
@@ -10,42 +11,37 @@ from iwb_batch.store import plan
 from iwb_batch.store.database import Database
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AttemptRow:
     """The attempt a custom_id belongs to."""
 
     attempt_id: int
-    request_id: int
     request_file_id: int
-    line: int
     request: Request
-    outcome: str | None
-    """Outcome of its newest reading; None while it is open."""
     raw_line_id: int | None
-    """Raw line of its newest reading; None when it was closed without one."""
+    """Raw line of its newest reading; None while it is open, and when it was closed without one."""
     http_status: int | None
 
 
-def find_attempt(database: Database, custom_id: str) -> AttemptRow | None:
-    """The attempt with this custom_id, None when it is not of this run."""
-    row = database.row(
-        "SELECT a.attempt_id, a.request_id, a.request_file_id, a.line, a.outcome, a.raw_line_id, a.http_status,"
+def find_attempts(database: Database, custom_ids: Iterable[str]) -> dict[str, AttemptRow]:
+    """Attempts by custom_id; those that are not of this run are left out."""
+    rows = database.rows(
+        "SELECT a.custom_id, a.attempt_id, a.request_file_id, a.raw_line_id, a.http_status,"
         " q.item_index, q.criterion_index, q.criterion, q.pair_order, q.side, q.repeat"
-        " FROM attempt_reading a JOIN request q USING (request_id) WHERE a.custom_id = ?",
-        (custom_id,),
+        " FROM attempt_reading a JOIN request q USING (request_id)"
+        " WHERE a.custom_id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(custom_ids)),),
     )
-    if row is None:
-        return None
-    return AttemptRow(
-        attempt_id=row["attempt_id"],
-        request_id=row["request_id"],
-        request_file_id=row["request_file_id"],
-        line=row["line"],
-        request=plan.request_of(row),
-        outcome=row["outcome"],
-        raw_line_id=row["raw_line_id"],
-        http_status=row["http_status"],
-    )
+    return {
+        row["custom_id"]: AttemptRow(
+            attempt_id=row["attempt_id"],
+            request_file_id=row["request_file_id"],
+            request=plan.request_of(row),
+            raw_line_id=row["raw_line_id"],
+            http_status=row["http_status"],
+        )
+        for row in rows
+    }
 
 
 def add_raw_file(
@@ -80,14 +76,29 @@ def has_raw_file(database: Database, sha256: str) -> bool:
     return bool(database.value("SELECT EXISTS (SELECT 1 FROM raw_file WHERE sha256 = ?)", (sha256,)))
 
 
-def add_raw_line(database: Database, raw_file_id: int, line: int, custom_id: str | None, kind: str, text: str) -> int:
-    """Enter a line verbatim; returns its id."""
-    cursor = database.execute(
-        "INSERT INTO raw_line (raw_file_id, line, custom_id, kind, text) VALUES (?, ?, ?, ?, ?)",
-        (raw_file_id, line, custom_id, kind, text),
+@dataclass(slots=True)
+class RawLine:
+    """A line that came back, verbatim. ``raw_line_id`` is given out by whoever adds it (see ``next_raw_line``)."""
+
+    raw_line_id: int
+    line: int
+    custom_id: str | None
+    kind: str
+    """``answer``, ``duplicate``, ``unknown`` or ``unreadable``."""
+    text: str
+
+
+def next_raw_line(database: Database) -> int:
+    """The first free id of a raw line. It stays free only inside the transaction that asked."""
+    return int(database.value("SELECT coalesce(max(raw_line_id), 0) + 1 FROM raw_line"))
+
+
+def add_raw_lines(database: Database, raw_file_id: int, lines: Iterable[RawLine]) -> None:
+    """Enter lines of one file."""
+    database.execute_many(
+        "INSERT INTO raw_line (raw_line_id, raw_file_id, line, custom_id, kind, text) VALUES (?, ?, ?, ?, ?, ?)",
+        ((raw.raw_line_id, raw_file_id, raw.line, raw.custom_id, raw.kind, raw.text) for raw in lines),
     )
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid
 
 
 def set_aside(database: Database, raw_line_id: int) -> None:
@@ -95,26 +106,35 @@ def set_aside(database: Database, raw_line_id: int) -> None:
     database.execute("UPDATE raw_line SET kind = 'duplicate' WHERE raw_line_id = ?", (raw_line_id,))
 
 
-def add_reading(database: Database, attempt_id: int, raw_line_id: int | None, reading: Reading, at: str) -> None:
-    """Append what an attempt came to, with its judgement when it is valid."""
-    usage = reading.usage
-    cursor = database.execute(
-        "INSERT INTO reading (attempt_id, raw_line_id, at, outcome, detail, http_status, finish_reason, error_code,"
-        " message, content, prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens, model,"
-        " system_fingerprint) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+def add_readings(database: Database, readings: Sequence[tuple[int, int | None, Reading]], at: str) -> None:
+    """Append what attempts came to, as (attempt_id, raw_line_id, reading), with the judgements of those that are valid.
+
+    The later of two readings of one attempt is the newer one. Called inside a transaction.
+    """
+    first = int(database.value("SELECT coalesce(max(reading_id), 0) + 1 FROM reading"))
+    database.execute_many(
+        "INSERT INTO reading (reading_id, attempt_id, raw_line_id, at, outcome, detail, http_status, finish_reason,"
+        " error_code, message, content, prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens, model,"
+        " system_fingerprint) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            *(attempt_id, raw_line_id, at, reading.outcome.value, reading.detail, reading.http_status),
-            *(reading.finish_reason, reading.error_code, reading.message, reading.content, usage.prompt_tokens),
-            *(usage.cached_tokens, usage.completion_tokens, usage.reasoning_tokens, reading.model),
-            reading.system_fingerprint,
+            (
+                *(reading_id, attempt_id, raw_line_id, at, reading.outcome.value, reading.detail, reading.http_status),
+                *(reading.finish_reason, reading.error_code, reading.message, reading.content),
+                *(reading.usage.prompt_tokens, reading.usage.cached_tokens, reading.usage.completion_tokens),
+                *(reading.usage.reasoning_tokens, reading.model, reading.system_fingerprint),
+            )
+            for reading_id, (attempt_id, raw_line_id, reading) in enumerate(readings, start=first)
         ),
     )
-    judgement = reading.judgement
-    if judgement is not None:
-        database.execute(
-            "INSERT INTO judgement (reading_id, score, preferred, reason, notes) VALUES (?, ?, ?, ?, ?)",
-            (cursor.lastrowid, judgement.score, judgement.preferred, judgement.reason, json.dumps(judgement.notes)),
-        )
+    judgements = ((number, reading.judgement) for number, (_, _, reading) in enumerate(readings, start=first))
+    database.execute_many(
+        "INSERT INTO judgement (reading_id, score, preferred, reason, notes) VALUES (?, ?, ?, ?, ?)",
+        (
+            (reading_id, found.score, found.preferred, found.reason, json.dumps(found.notes))
+            for reading_id, found in judgements
+            if found is not None
+        ),
+    )
 
 
 def close_without_line(database: Database, request_file_id: int, outcome: Outcome, detail: str | None, at: str) -> int:

@@ -148,11 +148,13 @@ def sendable(database: Database) -> Iterator[ToSend]:
     after, item = 0, None
     while True:
         page = database.execute(
-            "SELECT q.*, l.attempt AS last_attempt, l.outcome AS last_outcome, l.token_limit AS last_limit"
-            " FROM temp.sendable t JOIN request q USING (request_id)"
-            " LEFT JOIN attempt_reading l ON l.request_id = q.request_id"
-            "   AND l.attempt = (SELECT max(m.attempt) FROM attempt m WHERE m.request_id = q.request_id)"
-            " WHERE q.request_id > ? ORDER BY q.request_id LIMIT ?",
+            "SELECT q.*, t.attempt AS last_attempt, l.outcome AS last_outcome, t.token_limit AS last_limit"
+            " FROM temp.sendable s JOIN request q USING (request_id)"
+            " LEFT JOIN attempt t ON t.attempt_id = (SELECT a.attempt_id FROM attempt a"
+            "   WHERE a.request_id = q.request_id ORDER BY a.attempt DESC LIMIT 1)"
+            " LEFT JOIN reading l ON l.reading_id ="
+            "   (SELECT max(n.reading_id) FROM reading n WHERE n.attempt_id = t.attempt_id)"
+            " WHERE s.request_id > ? ORDER BY s.request_id LIMIT ?",
             (after, PAGE),
         ).fetchall()
         if not page:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from iwb_batch.core.lines import UnreadableLine, parse_noting, split_lines
+from iwb_batch.model import Reading
 from iwb_batch.store import answers
+from iwb_batch.store.answers import RawLine
 from iwb_batch.workflow.session import Session
 
 CHUNK = 1 << 20
+LINES_AT_ONCE = 500
+BYTES_AT_ONCE = 4 << 20
 
 
 @dataclass(slots=True)
@@ -47,35 +52,82 @@ def store_lines(session: Session, download: Download, batch_id: int | None, requ
         n_lines=download.n_lines,
         at=session.clock.stamp(),
     )
-    read = 0
-    for number, line in enumerate(lines_of(download.path), start=1):
-        if line.strip():
-            read += _store_line(session, request_file_id, raw_file_id, number, line)
-    return read
+    return sum(_Page(session, raw_file_id, request_file_id, page).store() for page in _pages(download.path))
 
 
-def _store_line(session: Session, request_file_id: int | None, raw_file_id: int, number: int, line: bytes) -> int:
-    """Store one line; returns 1 when it became the answer of an attempt that had none."""
-    database, text = session.database, line.decode("utf-8", "replace")
-    parsed = parse_noting(line)
+def _pages(path: Path) -> Iterator[list[tuple[int, bytes]]]:
+    """The lines that are not blank, each with its number, some at a time: few enough to hold in memory."""
+    page: list[tuple[int, bytes]] = []
+    held = 0
+    for number, line in enumerate(lines_of(path), start=1):
+        if not line.strip():
+            continue
+        page.append((number, line))
+        held += len(line)
+        if len(page) >= LINES_AT_ONCE or held >= BYTES_AT_ONCE:
+            yield page
+            page, held = [], 0
+    if page:
+        yield page
+
+
+class _Page:
+    """Some lines of one file: their attempts are looked up together, their rows are written together."""
+
+    def __init__(
+        self, session: Session, raw_file_id: int, request_file_id: int | None, page: Sequence[tuple[int, bytes]]
+    ) -> None:
+        self._session = session
+        self._raw_file_id = raw_file_id
+        self._request_file_id = request_file_id
+        self._lines = [(number, line, parse_noting(line)) for number, line in page]
+        ids = [custom_id for _, _, parsed in self._lines if (custom_id := _custom_id(parsed)) is not None]
+        self._attempts = answers.find_attempts(session.database, dict.fromkeys(ids))
+        self._raw: list[RawLine] = []
+        self._readings: list[tuple[int, int | None, Reading]] = []
+
+    def store(self) -> int:
+        """Store all lines; returns how many became the answer of an attempt that had none."""
+        database = self._session.database
+        first, read = answers.next_raw_line(database), 0
+        for raw_line_id, (number, line, parsed) in enumerate(self._lines, start=first):
+            raw = RawLine(raw_line_id, number, _custom_id(parsed), "unreadable", line.decode("utf-8", "replace"))
+            self._raw.append(raw)
+            if not isinstance(parsed, UnreadableLine):
+                read += self._read(raw, *parsed)
+        answers.add_raw_lines(database, self._raw_file_id, self._raw)
+        answers.add_readings(database, self._readings, self._session.clock.stamp())
+        return read
+
+    def _read(self, raw: RawLine, record: dict[str, Any], replaced: bool) -> int:
+        """Read one line as what it is; returns 1 when it became the answer of an attempt that had none."""
+        attempt = self._attempts.get(raw.custom_id) if raw.custom_id is not None else None
+        if attempt is None or self._request_file_id not in (None, attempt.request_file_id):
+            raw.kind = "unknown"
+            return 0
+        reading = self._session.judging.reading(record, attempt.request, self._session.database, surrogates=replaced)
+        had_line = attempt.raw_line_id is not None
+        if had_line and not (attempt.http_status != 200 and reading.http_status == 200):
+            raw.kind = "duplicate"
+            return 0
+        if attempt.raw_line_id is not None:
+            self._set_aside(attempt.raw_line_id)
+        raw.kind = "answer"
+        self._readings.append((attempt.attempt_id, raw.raw_line_id, reading))
+        # A further line of the same attempt is compared with this one.
+        attempt.raw_line_id, attempt.http_status = raw.raw_line_id, reading.http_status
+        return 0 if had_line else 1
+
+    def _set_aside(self, raw_line_id: int) -> None:
+        place = raw_line_id - self._raw[0].raw_line_id
+        if place >= 0:
+            self._raw[place].kind = "duplicate"
+        else:
+            answers.set_aside(self._session.database, raw_line_id)
+
+
+def _custom_id(parsed: tuple[dict[str, Any], bool] | UnreadableLine) -> str | None:
     if isinstance(parsed, UnreadableLine):
-        answers.add_raw_line(database, raw_file_id, number, None, "unreadable", text)
-        return 0
-    record, replaced = parsed
-    given = record.get("custom_id")
-    custom_id = given if isinstance(given, str) else None
-    attempt = answers.find_attempt(database, custom_id) if custom_id is not None else None
-    if attempt is None or request_file_id not in (None, attempt.request_file_id):
-        answers.add_raw_line(database, raw_file_id, number, custom_id, "unknown", text)
-        return 0
-    reading = session.judging.reading(record, attempt.request, database, surrogates=replaced)
-    better = attempt.raw_line_id is not None and attempt.http_status != 200 and reading.http_status == 200
-    had_line = attempt.raw_line_id is not None
-    if had_line and not better:
-        answers.add_raw_line(database, raw_file_id, number, custom_id, "duplicate", text)
-        return 0
-    if better and attempt.raw_line_id is not None:
-        answers.set_aside(database, attempt.raw_line_id)
-    raw_line_id = answers.add_raw_line(database, raw_file_id, number, custom_id, "answer", text)
-    answers.add_reading(database, attempt.attempt_id, raw_line_id, reading, session.clock.stamp())
-    return 0 if had_line else 1
+        return None
+    given = parsed[0].get("custom_id")
+    return given if isinstance(given, str) else None

@@ -115,7 +115,8 @@ def _reparse(database: Database, clock: Clock, progress: Progress) -> Reparsed:
             progress.count("reading answers", done.n_read, total)
             if difference is not None:
                 done.add(difference)
-                answers.add_reading(database, answer.attempt_id, answer.raw_line_id, difference.now, clock.stamp())
+                found = (answer.attempt_id, answer.raw_line_id, difference.now)
+                answers.add_readings(database, [found], clock.stamp())
         batches.add_event(database, clock.stamp(), EVENT, _event(done, run, judging))
         if done.n_changed:
             plan.update_run(database, notes=json.dumps([*run.notes, _note(done)], ensure_ascii=False))

@@ -167,13 +167,15 @@ def duplicates(build: Build) -> World:
 
 def last_line_wins(patch: Patch) -> None:
     """A later line of the same request beats an earlier good one."""
-    find = answers.find_attempt
+    read = ingest._Page._read
 
-    def forgetful(database: Any, custom_id: str) -> Any:
-        found = find(database, custom_id)
-        return found if found is None else replace(found, raw_line_id=None)
+    def forgetful(self: Any, raw: Any, record: Any, replaced: bool) -> int:
+        attempt = self._attempts.get(raw.custom_id)
+        if attempt is not None:
+            attempt.raw_line_id = None
+        return read(self, raw, record, replaced)
 
-    patch.setattr(answers, "find_attempt", forgetful)
+    patch.setattr(ingest._Page, "_read", forgetful)
 
 
 def shuffled(build: Build) -> World:
@@ -182,19 +184,14 @@ def shuffled(build: Build) -> World:
 
 def by_position(patch: Patch) -> None:
     """Answers are joined to requests by their order in the file."""
-    find = answers.find_attempt
-    seen: dict[int, int] = {}
+    find = answers.find_attempts
 
-    def n_th(database: Any, custom_id: str) -> Any:
-        found = find(database, custom_id)
-        if found is None:
-            return None
-        seen[found.request_file_id] = seen.get(found.request_file_id, 0) + 1
-        sql = "SELECT custom_id FROM attempt WHERE request_file_id = ? AND line = ?"
-        other = database.value(sql, (found.request_file_id, seen[found.request_file_id]))
-        return find(database, other) if other is not None else found
+    def n_th(database: Any, custom_ids: Any) -> Any:
+        found = find(database, custom_ids)
+        in_file_order = sorted(found.values(), key=lambda attempt: attempt.attempt_id)
+        return dict(zip((name for name in custom_ids if name in found), in_file_order, strict=True))
 
-    patch.setattr(answers, "find_attempt", n_th)
+    patch.setattr(answers, "find_attempts", n_th)
 
 
 MUTANTS: dict[str, tuple[Callable[[Build], World], Callable[[Patch], None]]] = {

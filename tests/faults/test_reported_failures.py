@@ -91,17 +91,15 @@ def test_a_store_step_that_fails_for_some_rows_stores_none_of_them(
     """The handler of one row fails: the batch is not collected, and 'judged' counts what is stored."""
     world = build()
     world.submit()
-    add_reading, calls = answers.add_reading, 0
+    add_readings = answers.add_readings
 
-    def failing(*args: Any) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 6:
-            message = "the row cannot be stored"
-            raise RunError(message)
-        add_reading(*args)
+    def failing(database: Any, readings: Any, at: str) -> None:
+        monkeypatch.setattr(answers, "add_readings", add_readings)
+        add_readings(database, readings[:5], at)
+        message = "the row cannot be stored"
+        raise RunError(message)
 
-    monkeypatch.setattr(answers, "add_reading", failing)
+    monkeypatch.setattr(answers, "add_readings", failing)
     with pytest.raises(RunError, match="cannot be stored"):
         world.collect(watch=True)
     assert world.counts() == {"scored": 0, "open": 15, "failed": 0}
