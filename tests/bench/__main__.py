@@ -1,0 +1,129 @@
+"""``python -m tests.bench``: measure, print, and write every raw time as JSON where asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import shutil
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tests.bench import building, ingesting
+from tests.bench.bench import Bench, Section, Sizes
+from tests.bench.measure import WrongOutput
+from tests.bench.printing import section_lines, target_lines
+
+SECTIONS: dict[str, Callable[[Bench], Section]] = {
+    "build": building.section,
+    "ingest": ingesting.section,
+}
+QUICK = Sizes(requests=1_000, repeat=1, naive_lines=50)
+PACKAGES = (
+    "iwb-batch",
+    "datasets",
+    "jsonschema",
+    "jsonschema-rs",
+    "numpy",
+    "openai",
+    "orjson",
+    "pandas",
+    "sqlite-utils",
+)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what took part."""
+    found = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+    for name in (*PACKAGES, "tiktoken", "toktok-rs"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def measure(bench: Bench, names: list[str]) -> dict[str, Any]:
+    """Run sections, print what each found, then the targets; returns everything for the JSON file."""
+    started, sections = datetime.now(UTC), []
+    for name in names:
+        sections.append(SECTIONS[name](bench))
+        click.echo("\n".join(section_lines(sections[-1])))
+    targets = [target for section in sections for target in section.targets]
+    if targets:
+        click.echo("\n".join(target_lines(targets)))
+    return {
+        "format": 1,
+        "started": started.isoformat(timespec="seconds"),
+        "ratios_of": "processor time" if bench.cpu else "clock",
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "versions": versions(),
+        "sizes": dataclasses.asdict(bench.sizes),
+        "sections": [dataclasses.asdict(section) for section in sections],
+        "targets": [{**dataclasses.asdict(target), "reached": target.reached} for target in targets],
+    }
+
+
+def _names(text: str | None) -> list[str]:
+    names = list(SECTIONS) if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in SECTIONS]
+    if unknown:
+        raise click.BadParameter(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}", param_hint="--only")
+    return names
+
+
+@click.command()
+@click.option("--only", metavar="NAME,...", help=f"Sections, of: {', '.join(SECTIONS)}.")
+@click.option("--requests", type=click.IntRange(min=10), help="Requests to build and to ingest.  [10000]")
+@click.option("--large", is_flag=True, help="Build only lines of some 29 KB.")
+@click.option("--small", is_flag=True, help="Build only lines of some 4 KB.")
+@click.option("--repeat", type=click.IntRange(min=1), help="Runs of each variant.  [5]")
+@click.option("--quick", is_flag=True, help="Everything once, small: shows that it works, measures little.")
+@click.option("--cpu", is_flag=True, help="Ratios of processor time: for a machine that has other work to do.")
+@click.option("--json", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write every raw time there.")
+@click.option(
+    "--work", type=click.Path(file_okay=False, path_type=Path), help="Folder for the data.  [a temporary one]"
+)
+def main(
+    only: str | None,
+    requests: int | None,
+    repeat: int | None,
+    target: Path | None,
+    work: Path | None,
+    *,
+    large: bool,
+    small: bool,
+    quick: bool,
+    cpu: bool,
+) -> None:
+    """Measure iwb-batch beside naive scripts, strong libraries and floors; print ratios."""
+    shapes = tuple(name for name, asked in (("large", large), ("small", small)) if asked)
+    given: dict[str, Any] = {"requests": requests, "repeat": repeat, "shapes": shapes or None}
+    sizes = dataclasses.replace(QUICK if quick else Sizes(), **{k: v for k, v in given.items() if v is not None})
+    names = _names(only)
+    if work is not None:
+        work.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="iwb-bench-", dir=work))
+    try:
+        found = measure(Bench(sizes, folder, lambda line: click.echo(line, err=True), cpu), names)
+    except WrongOutput as wrong:
+        click.echo(f"error: {wrong}", err=True)
+        sys.exit(1)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if target is not None:
+        target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

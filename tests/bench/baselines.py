@@ -1,0 +1,188 @@
+"""What ours is held against: scripts as users write them, the strong libraries, and the floors.
+
+They run in children like ours. Each function prepares (imports, and reading where the work is rendering only) and
+returns what is timed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+SYSTEM = "You are an expert evaluator with extensive experience in evaluating response of given query."
+PROMPT = Path(__file__).resolve().parents[2] / "iwb_batch" / "benchmarks" / "prompts" / "writing_bench.txt"
+RUN_ID = "0123456789"
+
+
+def read_inputs(items: str, responses: str) -> tuple[list[dict[str, Any]], dict[int, str]]:
+    """Rows and responses, as a script reads them."""
+    with Path(items).open(encoding="utf-8") as source:
+        rows = [json.loads(line) for line in source]
+    with Path(responses).open(encoding="utf-8") as source:
+        answers = (json.loads(line) for line in source)
+        return rows, {row["index"]: row["response"] for row in answers}
+
+
+def _request(index: int, number: int, prompt: str) -> dict[str, Any]:
+    messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt}]
+    body = {"model": "gpt-5.4", "messages": messages, "max_completion_tokens": 8_000}
+    name = f"{RUN_ID}-i{index}-c{number}-r1-a1"
+    return {"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": body}
+
+
+def naive_requests(items: str, responses: str, out: str, *, reading: bool) -> Callable[[], None]:
+    """A list of requests in memory, ``json.dumps`` of each, one write. With ``reading`` the inputs are read in time."""
+    template = PROMPT.read_text(encoding="utf-8")
+    loaded = None if reading else read_inputs(items, responses)
+
+    def work() -> None:
+        rows, texts = read_inputs(items, responses) if loaded is None else loaded
+        requests = []
+        for row in rows:
+            for number, criterion in enumerate(row["checklist"]):
+                prompt = template.replace("{criteria}", json.dumps(criterion, ensure_ascii=False))
+                prompt = prompt.replace("{query}", row["query"]).replace("{response}", texts[row["index"]])
+                requests.append(_request(row["index"], number, prompt))
+        Path(out).write_text("".join(json.dumps(request) + "\n" for request in requests), encoding="utf-8")
+
+    return work
+
+
+def orjson_requests(items: str, responses: str, out: str) -> Callable[[], None]:
+    """Streamed: the prompt joined from the parts of the template, the whole line through orjson."""
+    import orjson
+
+    start, middle, query, response, end = _parts(PROMPT.read_text(encoding="utf-8"))
+    rows, texts = read_inputs(items, responses)
+
+    def work() -> None:
+        with Path(out).open("wb") as target:
+            for row in rows:
+                for number, criterion in enumerate(row["checklist"]):
+                    told = json.dumps(criterion, ensure_ascii=False)
+                    asked = (start, told, middle, row["query"], query, texts[row["index"]], response, told, end)
+                    target.write(orjson.dumps(_request(row["index"], number, "".join(asked))) + b"\n")
+
+    return work
+
+
+def _parts(template: str) -> tuple[str, str, str, str, str]:
+    start, rest = template.split("{criteria}", 1)
+    middle, rest = rest.split("{query}", 1)
+    query, rest = rest.split("{response}", 1)
+    response, end = rest.split("{criteria}", 1)
+    return start, middle, query, response, end
+
+
+def preformed_requests(lines: str, out: str) -> Callable[[], None]:
+    """The floor: lines that are there already, written one by one."""
+    with Path(lines).open("rb") as source:
+        ready = source.readlines()
+
+    def work() -> None:
+        with Path(out).open("wb") as target:
+            for line in ready:
+                target.write(line)
+
+    return work
+
+
+SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "required": ["score", "reason"],
+    "properties": {
+        "score": {"type": "integer", "minimum": 1, "maximum": 10},
+        "reason": {"type": "string", "minLength": 1},
+    },
+}
+
+
+def _content(record: dict[str, Any]) -> str | None:
+    choices = record["response"]["body"].get("choices")
+    return choices[0]["message"]["content"] if choices else None
+
+
+def _unfenced(content: str) -> str:
+    return content.strip().removeprefix("```json").removesuffix("```").strip()
+
+
+def _row(record: dict[str, Any], content: str | None, verdict: dict[str, Any] | None) -> dict[str, Any]:
+    name = record["custom_id"]
+    _, item, criterion, *_ = name.split("-")
+    score = None if verdict is None else verdict["score"]
+    reason = None if verdict is None else verdict["reason"]
+    place = {"item_index": int(item[1:]), "criterion_index": int(criterion[1:])}
+    return {"custom_id": name, **place, "score": score, "explanation": reason, "content": content}
+
+
+def typical_ingest(answers: str, database: str) -> Callable[[], None]:
+    """Streamed ``json``, a validator built once, ``upsert_all`` in batches of 1,000 into one table."""
+    import sqlite_utils
+    from jsonschema import Draft202012Validator
+
+    validator = Draft202012Validator(SCHEMA)
+
+    def verdict(content: str | None) -> dict[str, Any] | None:
+        try:
+            value = json.loads(_unfenced(content or ""))
+        except ValueError:
+            return None
+        return value if validator.is_valid(value) else None
+
+    def rows() -> Iterator[dict[str, Any]]:
+        with Path(answers).open(encoding="utf-8") as source:
+            for line in source:
+                record = json.loads(line)
+                content = _content(record)
+                yield _row(record, content, verdict(content))
+
+    def work() -> None:
+        sqlite_utils.Database(database).table("scores").upsert_all(rows(), pk="custom_id", batch_size=1_000)
+
+    return work
+
+
+def naive_ingest(answers: str, database: str, lines: int) -> Callable[[], None]:
+    """``jsonschema.validate`` and an upsert for each line; the first ``lines`` only, for it is slow."""
+    import jsonschema
+    import sqlite_utils
+
+    def verdict(content: str | None) -> dict[str, Any] | None:
+        try:
+            value: dict[str, Any] = json.loads(_unfenced(content or ""))
+            jsonschema.validate(value, SCHEMA)
+        except (ValueError, jsonschema.ValidationError):
+            return None
+        return value
+
+    def work() -> None:
+        table = sqlite_utils.Database(database).table("scores")
+        with Path(answers).open(encoding="utf-8") as source:
+            for line in islice(source, lines):
+                record = json.loads(line)
+                content = _content(record)
+                table.upsert(_row(record, content, verdict(content)), pk="custom_id")
+
+    return work
+
+
+def parse_only(answers: str) -> Callable[[], int]:
+    """The floor: orjson over each line and over the verdict in it."""
+    import orjson
+
+    def work() -> int:
+        read = 0
+        with Path(answers).open("rb") as source:
+            for line in source:
+                choices = orjson.loads(line)["response"]["body"].get("choices")
+                try:
+                    read += "score" in orjson.loads(choices[0]["message"]["content"]) if choices else 0
+                except ValueError:
+                    continue
+        return read
+
+    return work
