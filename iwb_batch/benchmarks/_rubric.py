@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from iwb_batch.benchmarks import Orders
 from iwb_batch.benchmarks._reading import ItemReader, digest
+from iwb_batch.core.lines import reason
 from iwb_batch.core.row import Row
 from iwb_batch.model import Criterion, Item, Request
 
@@ -114,7 +115,7 @@ def _checklist(reader: ItemReader) -> list[Any]:
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
-            raise reader.wrong(f"'checklist' is text but not JSON: {error}") from None
+            raise reader.wrong(f"'checklist' is text but not JSON: {reason(error)}") from None
     if isinstance(value, dict) and all(isinstance(column, list) for column in value.values()):
         rows = zip(*value.values(), strict=False)
         value = [dict(zip(value, cells, strict=True)) for cells in rows]

@@ -15,6 +15,8 @@ import orjson
 
 BOM = b"\xef\xbb\xbf"
 REPLACEMENT = "\ufffd"
+ENVELOPE = ("custom_id", "response")
+"""Keys of a result line that say whose answer it is and what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +62,37 @@ def parse_noting(line: bytes) -> tuple[dict[str, Any], bool] | UnreadableLine:
 
     Never raises. A byte order mark in front is accepted. Lone surrogates, legal as JSON escapes but in no
     Unicode text, become U+FFFD in every string, so the object can be stored. NaN and Infinity are refused.
-    A repeated key keeps its last value: for an envelope that is the provider's affair.
+    A line whose envelope has a key twice is unreadable: nobody can say which of the two is meant. Other keys are
+    the provider's affair and keep their last value.
     """
     line = line.removeprefix(BOM)
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:
         return _parse_slowly(line)
-    return (value, False) if isinstance(value, dict) else _no_object(value)
+    if not isinstance(value, dict):
+        return _no_object(value)
+    return _repeats(line) or (value, False)
+
+
+def _repeats(line: bytes) -> UnreadableLine | None:
+    """Why a line that is a JSON object says an envelope's key twice, None when it does not.
+
+    Counting bytes is cheap and mostly enough; keys of inner objects are told apart by reading the line once more.
+    """
+    if line.count(b'"response"') < 2 and line.count(b'"custom_id"') < 2:
+        return None
+    keys: list[str] = []
+
+    def keep(pairs: list[tuple[str, Any]]) -> None:
+        keys[:] = [key for key, _ in pairs]  # the outermost object is the last to end
+
+    try:
+        json.loads(line, object_pairs_hook=keep, parse_int=str)
+    except RecursionError as error:
+        return UnreadableLine(f"not readable: {reason(error)}")
+    twice = next((key for key in ENVELOPE if keys.count(key) > 1), None)
+    return None if twice is None else UnreadableLine(f"'{twice}' occurs twice")
 
 
 def clean_text(text: str) -> tuple[str, bool]:
@@ -106,11 +131,20 @@ def _parse_slowly(line: bytes) -> tuple[dict[str, Any], bool] | UnreadableLine:
         return UnreadableLine(f"not UTF-8 at byte {error.start + 1}")
     except json.JSONDecodeError as error:
         return UnreadableLine(f"not JSON: {error.msg} (character {error.pos + 1})" if line.strip() else "empty line")
-    except RecursionError:
-        return UnreadableLine("not readable: nested too deeply")
+    except RecursionError as error:
+        return UnreadableLine(f"not readable: {reason(error)}")
     except ValueError as error:
-        return UnreadableLine(f"not JSON: {error}")
-    return (value, changed) if isinstance(value, dict) else _no_object(value)
+        return UnreadableLine(f"not JSON: {reason(error)}")
+    if not isinstance(value, dict):
+        return _no_object(value)
+    return _repeats(line) or (value, changed)
+
+
+def reason(error: Exception) -> str:
+    """Why JSON text has no value here, in a few words: Python's own name a setting of Python for a long number."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    return "a number with more than 4,300 digits" if "set_int_max_str_digits" in str(error) else str(error)
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from iwb_batch.core.lines import reason
+
 _BRACKET = re.compile(r"[{}\[\]]")
 _BRACKET_OR_STRING = re.compile(r'[{}\[\]]|"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 UNREADABLE_LIMIT = 1_000
@@ -81,7 +83,7 @@ def why(error: Exception) -> str:
     """Say in a few words why a text could not be read as JSON."""
     if isinstance(error, json.JSONDecodeError):
         return f"not JSON: {error.msg} (character {error.pos + 1})"
-    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
+    return reason(error)
 
 
 def _was_meant(group: str, watch: Sequence[str], *, closed: bool) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NoReturn
 
 import orjson
 
-from iwb_batch.core.lines import split_lines
+from iwb_batch.core.lines import reason, split_lines
 from iwb_batch.core.row import Row
 from iwb_batch.errors import InputError
 
@@ -139,7 +139,7 @@ def _decode_element(decoder: json.JSONDecoder, text: str, position: int, where: 
     except json.JSONDecodeError as error:
         raise InputError.at(where, f"not JSON: {error.msg} (line {error.lineno})", hint=_JSON_HINT) from None
     except (ValueError, RecursionError) as error:
-        raise InputError.at(where, f"not usable JSON: {_reason(error)}", hint=_JSON_HINT) from None
+        raise InputError.at(where, f"not usable JSON: {reason(error)}", hint=_JSON_HINT) from None
 
 
 def _skip_blank(text: str, position: int) -> int:
@@ -177,7 +177,7 @@ def _decode_exactly(content: bytes, where: str, constant: _Constant) -> Any:
         what = f"not JSON: {error.msg} (character {error.colno})"
         raise InputError.at(where, what, hint=_JSON_HINT) from None
     except (ValueError, RecursionError) as error:
-        raise InputError.at(where, f"not usable JSON: {_reason(error)}", hint=_JSON_HINT) from None
+        raise InputError.at(where, f"not usable JSON: {reason(error)}", hint=_JSON_HINT) from None
 
 
 def _rounded(value: object) -> bool:
@@ -197,10 +197,6 @@ def _rounded(value: object) -> bool:
 
 def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a JSON value")
-
-
-def _reason(error: Exception) -> str:
-    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _utf8(content: bytes, where: str) -> str:

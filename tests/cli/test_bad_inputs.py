@@ -79,6 +79,11 @@ BAD_RESPONSES = {
     "index true": Bad(replaced(2, '{"index": true, "response": "x"}'), ("line 2", "index True"), "integer"),
     "response null": Bad(replaced(2, '{"index": 1, "response": null}'), ("line 2", "null", "not text"), "empty"),
     "response a number": Bad(replaced(2, '{"index": 1, "response": 5}'), ("line 2", "5", "not text"), "empty"),
+    "an endless number": Bad(
+        replaced(2, f'{{"index": 1, "response": "x", "n": {"9" * 5_000}}}'),
+        ("model-x.jsonl line 2", "not usable JSON: a number with more than 4,300 digits"),
+        "mend or remove the row",
+    ),
     "response empty": Bad(
         replaced(2, '{"index": 1, "response": ""}'), ("model-x.jsonl", "index 1 (empty response)"), "--empty-responses"
     ),

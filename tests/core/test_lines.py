@@ -106,20 +106,32 @@ def test_parse_never_raises(line: bytes) -> None:
         pytest.param(b"null", "null", id="null"),
         pytest.param(b'["\\ud800"]', "an array", id="array with a lone surrogate"),
         pytest.param(b'{"a":' * 100_000, "too deeply", id="deep nesting"),
-        pytest.param(b'{"a": ' + b"9" * 5_000 + b"}", "digits", id="endless number"),
+        pytest.param(b'{"custom_id": "a", "custom_id": "b"}', "'custom_id' occurs twice", id="two custom_ids"),
+        pytest.param(b'{"response": null, "a": {}, "response": {}}', "'response' occurs twice", id="two responses"),
+        pytest.param(b'{"response": 1, "response": "\\ud800"}', "'response' occurs twice", id="lone surrogate"),
+        pytest.param(
+            b'{"a": ' + b"9" * 5_000 + b"}", "not JSON: a number with more than 4,300 digits", id="endless number"
+        ),
     ],
 )
 def test_unreadable_lines_say_why(line: bytes, why: str) -> None:
     parsed = parse_object(line)
     assert isinstance(parsed, UnreadableLine)
     assert why in parsed.why
+    assert "sys." not in parsed.why
 
 
 @pytest.mark.parametrize(
     ("line", "value", "replaced"),
     [
         pytest.param(b'\xef\xbb\xbf{"a": 1}', {"a": 1}, False, id="byte order mark"),
-        pytest.param(b'{"a": 1, "a": 2}', {"a": 2}, False, id="repeated key"),
+        pytest.param(b'{"a": 1, "a": 2}', {"a": 2}, False, id="repeated key that decides nothing"),
+        pytest.param(
+            b'{"response": {"response": 1, "response": 2}, "a": {"response": 3}}',
+            {"response": {"response": 2}, "a": {"response": 3}},
+            False,
+            id="keys of the envelope inside it",
+        ),
         pytest.param(b'{"a": "\\ud83d\\ude00"}', {"a": "\U0001f600"}, False, id="pair of surrogates"),
         pytest.param(b'{"a": "odd \\udc81 char"}', {"a": "odd \ufffd char"}, True, id="lone surrogate"),
         pytest.param(
