@@ -89,6 +89,7 @@ CREATE TABLE request (
   pair_order TEXT CHECK (pair_order IN ('chosen-first', 'rejected-first')),
   side TEXT CHECK (side IN ('chosen', 'rejected')),          -- pairs scored one text at a time: which text
   repeat INTEGER NOT NULL DEFAULT 1 CHECK (repeat >= 1),
+  n_tokens INTEGER NOT NULL DEFAULT 0,                       -- input tokens of its prompt, counted or estimated when it was planned
   fresh_from INTEGER NOT NULL DEFAULT 0,                     -- attempts up to this one count against no budget (collect --retry)
   released INTEGER NOT NULL DEFAULT 0                        -- after this attempt another may be sent whatever its outcome (--retry, resume)
 ) STRICT;
@@ -181,7 +182,7 @@ CREATE TABLE attempt (
   request_file_id INTEGER NOT NULL REFERENCES request_file (request_file_id),
   line INTEGER NOT NULL,                                     -- 1-based line of the request file
   token_limit INTEGER NOT NULL,                              -- max_completion_tokens of this attempt
-  n_tokens INTEGER NOT NULL,                                 -- estimated input tokens
+  n_tokens INTEGER NOT NULL,                                 -- input tokens, as planned
   changed TEXT,                                              -- how the request differs from the first attempt, NULL if it does not
   UNIQUE (request_id, attempt)
 ) STRICT;

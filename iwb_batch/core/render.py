@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from iwb_batch.core.lines import UnreadableLine, parse_object
-from iwb_batch.errors import InputError
+from iwb_batch.errors import UsageError
 from iwb_batch.model import CustomId, Request
 
 URL = "/v1/chat/completions"
@@ -84,7 +84,7 @@ class LineRenderer:
         extra_body: Mapping[str, Any] | None = None,
         url: str = URL,
     ) -> None:
-        """Escape everything the lines of the run share.
+        """Escape everything the lines of the run share. UsageError: no line can be made of it.
 
         ``system`` None or "" leaves the system message out; ``extra_body`` (response_format,
         reasoning_effort, sampling parameters) goes into the body after the token limit, as it is.
@@ -103,6 +103,10 @@ class LineRenderer:
         self._pieces[-1] += b'"}],"' + escape(token_parameter) + b'":'
         self._closing = b"," + _one_line(orjson.dumps(dict(extra_body)))[1:] + b"}\n" if extra_body else b"}}\n"
         self._cache: dict[str, bytes] = {}
+        # A line is what all lines share and pieces that are read back one by one; so one line is enough to check.
+        fault = check_request_line(self.line("a", dict.fromkeys(self._template.names, ""), 1))
+        if fault is not None:
+            raise UsageError(f"no request can be made for the judge {model!r}: {fault}", hint="Check --judge.")
 
     @property
     def prompt_sha256(self) -> str:
@@ -114,7 +118,8 @@ class LineRenderer:
         """One line, ending in its only ``\\n``: UTF-8, only U+2028, U+2029, U+0085 escaped beyond JSON's needs.
 
         Keys in the order custom_id, method, url, body; in the body model, messages, the token
-        parameter, extras. ValueError: a field holds a lone surrogate. KeyError: a field is missing.
+        parameter, extras. Every piece is read back once. ValueError: a field holds a lone surrogate.
+        KeyError: a field is missing.
         """
         pieces = self._pieces.copy()
         pieces[1] = escape(custom_id)
@@ -133,6 +138,8 @@ class LineRenderer:
         known = self._cache.get(text)
         if known is None:
             known = escape(text)
+            if orjson.loads(b'"' + known + b'"') != text:
+                raise ValueError("a text to be sent does not come back from its JSON form")
             if len(self._cache) >= CACHED_FIELDS:
                 del self._cache[next(iter(self._cache))]
             self._cache[text] = known
@@ -160,7 +167,7 @@ def _one_line(encoded: bytes) -> bytes:
 
 
 def check_request_line(line: bytes) -> str | None:
-    """What is wrong with one line of a request file, or None: the self-check of what was written."""
+    """What is wrong with one line of a request file, or None."""
     record = parse_object(line)
     if isinstance(record, UnreadableLine):
         return f"not an object: {record.why}"
@@ -173,26 +180,3 @@ def check_request_line(line: bytes) -> str | None:
     if not isinstance(record["custom_id"], str) or not isinstance(body, dict):
         return "custom_id must be text and body an object"
     return next((f"missing body.{key}" for key in ("model", "messages") if not body.get(key)), None)
-
-
-def check_request_file(lines: Iterable[bytes], name: str) -> int:
-    """Check every line of a request file before it is uploaded; returns their number.
-
-    InputError names each faulty line (the first 10) and each custom_id used twice with both lines.
-    """
-    faults: list[str] = []
-    seen: dict[str, int] = {}
-    number = 0
-    for number, line in enumerate(lines, start=1):
-        fault = check_request_line(line)
-        if fault is None:
-            record = orjson.loads(line)
-            first = seen.setdefault(record["custom_id"], number)
-            fault = f"duplicate custom_id {record['custom_id']!r}, first in line {first}" if first != number else None
-        if fault is not None:
-            faults.append(f"line {number}: {fault}")
-    if number == 0:
-        faults.append("no lines")
-    if faults:
-        raise InputError.at(name, "; ".join(faults[:10]), hint="nothing was uploaded; submit again writes a new file")
-    return number

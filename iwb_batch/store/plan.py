@@ -24,6 +24,8 @@ from iwb_batch.store.database import Database
 PAGE = 500
 """Rows held in memory at once while streaming requests."""
 
+_DECODER = json.JSONDecoder()
+
 
 def add_items(database: Database, items: Iterable[tuple[Item, str]]) -> None:
     """Store (item, sha256) pairs, streamed."""
@@ -66,20 +68,24 @@ def fingerprints(database: Database, table: str) -> Iterator[tuple[int, str]]:
         yield row[0], row[1]
 
 
-def judged_items(database: Database, after: int = -1) -> Iterator[Item]:
-    """Items for which requests are planned, by index."""
+def judged_items(database: Database) -> Iterator[tuple[Item, str]]:
+    """Items for which requests are planned, each with the answer judged, by index."""
     for row in database.rows(
-        "SELECT * FROM item WHERE left_out IS NULL AND item_index > ? ORDER BY item_index", (after,)
+        "SELECT i.*, r.answer FROM item i LEFT JOIN response r USING (item_index)"
+        " WHERE i.left_out IS NULL ORDER BY i.item_index"
     ):
-        yield item_of(row)
+        yield item_of(row), row["answer"] or ""
 
 
-def add_requests(database: Database, requests: Iterable[Request]) -> None:
-    """Plan requests; those planned already stay as they are (``--repeats`` may grow)."""
+def add_requests(database: Database, requests: Iterable[tuple[Request, int]]) -> None:
+    """Plan requests, each with its input tokens; those planned already stay as they are (``--repeats`` may grow)."""
     database.execute_many(
-        "INSERT OR IGNORE INTO request (item_index, criterion_index, criterion, pair_order, side, repeat)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        ((r.item_index, r.criterion_index, r.criterion, r.pair_order, r.side, r.repeat) for r in requests),
+        "INSERT OR IGNORE INTO request (item_index, criterion_index, criterion, pair_order, side, repeat, n_tokens)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            (r.item_index, r.criterion_index, r.criterion, r.pair_order, r.side, r.repeat, n_tokens)
+            for r, n_tokens in requests
+        ),
     )
 
 
@@ -116,6 +122,7 @@ class ToSend:
     item: Item
     answer: str
     attempt: int
+    n_tokens: int
     last_outcome: str | None
     last_limit: int | None
 
@@ -169,6 +176,7 @@ def sendable(database: Database) -> Iterator[ToSend]:
                 item=item[0],
                 answer=item[1],
                 attempt=(row["last_attempt"] or 0) + 1,
+                n_tokens=row["n_tokens"],
                 last_outcome=row["last_outcome"],
                 last_limit=row["last_limit"],
             )
@@ -185,10 +193,7 @@ def judged(database: Database, item_index: int) -> tuple[Item, str]:
 
 
 def item_of(row: sqlite3.Row) -> Item:
-    """An item from its row; the criteria keep the key order of the data."""
-    criteria = tuple(
-        Criterion(name=str(c.get("name")), json=json.dumps(c, ensure_ascii=False)) for c in json.loads(row["criteria"])
-    )
+    """An item from its row."""
     return Item(
         index=row["item_index"],
         item_id=row["item_id"],
@@ -199,10 +204,19 @@ def item_of(row: sqlite3.Row) -> Item:
         language=row["language"],
         variant=row["variant"],
         tag=row["tag"],
-        criteria=criteria,
+        criteria=tuple(_criteria(row["criteria"])),
         extra=json.loads(row["extra"]),
         notes=tuple(json.loads(row["notes"])),
     )
+
+
+def _criteria(text: str) -> Iterator[Criterion]:
+    """The criteria of a stored array, each with the very text it is stored as."""
+    at = 1
+    while text[at] != "]":
+        value, end = _DECODER.raw_decode(text, at)
+        yield Criterion(name=str(value.get("name")), json=text[at:end])
+        at = end + (text[end] == ",")
 
 
 def request_of(row: sqlite3.Row) -> Request:
@@ -226,9 +240,9 @@ def request_by_id(database: Database, request_id: int) -> Request:
     return request_of(row)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PlannedAttempt:
-    """One line of a request file."""
+    """One line of a request file; ``line`` is its writer's to fill in."""
 
     request_id: int
     attempt: int

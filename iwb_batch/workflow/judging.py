@@ -92,11 +92,15 @@ class Judging:
             custom_id=name,
             line=0,
             token_limit=limit,
-            n_tokens=self.tokens.count(fields),
+            n_tokens=to_send.n_tokens,
             changed=changed,
         )
         renderer = self._renderers.get(lane, self.renderer)
         return attempt, renderer.line(name, fields, limit)
+
+    def n_tokens(self, item: Item, answer: str, request: Request) -> int:
+        """Input tokens of a request, counted or estimated as ``tokens.label`` says."""
+        return self.tokens.count(self.benchmark.fields(item, answer, request))
 
     def messages(self, item: Item, answer: str, request: Request) -> list[dict[str, str]]:
         """The messages of a request, as sent."""

@@ -182,7 +182,7 @@ def prepare(
     with database.transaction():
         plan.set_run(database, row, lifecycle.policy(options.max_resubmits, options.resubmit_filtered))
         plan.add_lanes(database, _lanes(settings, host))
-        plan.add_requests(database, planned_requests(database, loader.benchmark, settings))
+        plan.add_requests(database, planned_requests(database, judging, settings))
     return prepared
 
 
@@ -227,10 +227,11 @@ def _lanes(settings: JudgeSettings, host: str) -> list[tuple[str, str, str]]:
     return [(lane, deployment, hosts.get(lane, host)) for lane, deployment in settings.lanes]
 
 
-def planned_requests(database: Database, benchmark: Benchmark, settings: JudgeSettings) -> Iterator[Request]:
-    """Every request of the judged items, by item."""
-    for item in plan.judged_items(database):
-        yield from benchmark.requests(item, repeats=settings.repeats, orders=settings.orders)
+def planned_requests(database: Database, judging: Judging, settings: JudgeSettings) -> Iterator[tuple[Request, int]]:
+    """Every request of the judged items with its input tokens, by item."""
+    for item, answer in plan.judged_items(database):
+        for request in judging.benchmark.requests(item, repeats=settings.repeats, orders=settings.orders):
+            yield request, judging.n_tokens(item, answer, request)
 
 
 def _hash_of(database: Database, table: str) -> str:

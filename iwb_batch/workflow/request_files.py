@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from iwb_batch.core.render import check_request_line
 from iwb_batch.core.split import Filler, Limits
-from iwb_batch.errors import RunError
 from iwb_batch.store import batches, plan
 from iwb_batch.store.database import Database
 from iwb_batch.store.plan import PlannedAttempt, ToSend
@@ -18,6 +16,7 @@ from iwb_batch.workflow.judging import Judging
 from iwb_batch.workflow.session import Session
 
 ATTEMPTS_AT_ONCE = 1_000
+BYTES_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,29 +129,28 @@ class _OpenFile:
         self._by = by
         self._whole = whole
         self._number = number
-        self._pending: list[PlannedAttempt] = []
+        self._pending: list[tuple[PlannedAttempt, bytes]] = []
+        self._held = 0
         self._requests = 0
         self._tokens = 0
 
     def add(self, attempt: PlannedAttempt, line: bytes) -> None:
-        """Append one line and its attempt. RunError: the line is none a provider would take."""
+        """Append one line and its attempt."""
         self._requests += 1
-        fault = check_request_line(line)
-        if fault is not None:
-            raise RunError(
-                f"{self._whole.target.name} line {self._requests}, {attempt.custom_id}: {fault}",
-                hint="Nothing of this file was sent, and no input can cause this: please report it.",
-            )
-        self._whole.write(line)
-        changed = "; ".join(part for part in (attempt.changed, self._by) if part) or None
-        self._pending.append(replace(attempt, line=self._requests, changed=changed))
+        attempt.line = self._requests
+        if self._by:
+            attempt.changed = f"{attempt.changed}; {self._by}" if attempt.changed else self._by
+        self._pending.append((attempt, line))
+        self._held += len(line)
         self._tokens += attempt.n_tokens
-        if len(self._pending) >= ATTEMPTS_AT_ONCE:
+        if self._held >= BYTES_AT_ONCE or len(self._pending) >= ATTEMPTS_AT_ONCE:
             self._flush()
 
     def _flush(self) -> None:
-        plan.add_attempts(self._session.database, self._number, self._pending)
+        self._whole.write(b"".join(line for _, line in self._pending))
+        plan.add_attempts(self._session.database, self._number, (attempt for attempt, _ in self._pending))
         self._pending.clear()
+        self._held = 0
 
     def commit(self) -> None:
         """Put the file into place, then plan its batch. The file is on disk before anything depends on it."""

@@ -1,4 +1,4 @@
-"""Request lines: exact bytes, one-pass filling, names of attempts, the self-check of a request file."""
+"""Request lines: exact bytes, one-pass filling, names of attempts, the check of what was written."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iwb_batch.core import render
 from iwb_batch.core.render import (
     LineRenderer,
     Template,
-    check_request_file,
     check_request_line,
     custom_id,
     escape,
     run_id_of,
 )
-from iwb_batch.errors import InputError
+from iwb_batch.errors import UsageError
 from iwb_batch.model import Request
 
 PROMPT = 'Rules {\n  "score": 1\n}\n```{criteria}```\n```{query}```\n```{response}```\nagain {criteria}'
@@ -252,30 +253,16 @@ def test_self_check_of_one_line(line: bytes, fault: str | None) -> None:
     assert (found is None) if fault is None else (found is not None and fault in found)
 
 
-def test_malformed_request_lines_are_named_with_line_and_key() -> None:
-    lines = [GOOD, changed(method=None), changed(custom_id=""), b'"just a string"']
-    with pytest.raises(InputError) as caught:
-        check_request_file(lines, "0001.jsonl")
-    message = caught.value.message
-    assert message.startswith("0001.jsonl: ")
-    for part in ("line 2: missing method", "line 3: empty custom_id", "line 4: not an object"):
-        assert part in message
-    assert "line 1:" not in message
+def test_a_prompt_or_model_that_makes_no_request_line_is_refused_before_the_first_line() -> None:
+    with pytest.raises(UsageError, match=r"missing body\.model"):
+        LineRenderer("s", "{q}", model="")
 
 
-def test_duplicate_custom_id_is_refused_naming_both_lines() -> None:
-    with pytest.raises(InputError, match=r"line 2: duplicate custom_id .* first in line 1"):
-        check_request_file([GOOD, GOOD], "0001.jsonl")
-
-
-def test_good_request_file_passes_and_is_counted() -> None:
-    lines = [renderer().line(f"0123456789-i{n}-c0-r1-a1", FIELDS, 8000) for n in range(3)]
-    assert check_request_file(lines, "0001.jsonl") == 3
-
-
-def test_request_file_without_lines_is_refused() -> None:
-    with pytest.raises(InputError, match="no lines"):
-        check_request_file([], "0001.jsonl")
+def test_every_piece_of_a_line_is_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = renderer()
+    monkeypatch.setattr(render, "escape", lambda text: orjson.dumps(text.replace("x", "y"))[1:-1])
+    with pytest.raises(ValueError, match="does not come back"):
+        made.line("a", {**FIELDS, "response": "x"}, 8000)
 
 
 def test_placeholders_are_lower_case_words_only() -> None:
