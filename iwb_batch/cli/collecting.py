@@ -55,7 +55,7 @@ class _Outcomes(Lines):
 @click.option(
     "--from", "answers", type=FileLines(), multiple=True, metavar="FILE...", help="Take answers another engine wrote."
 )
-@click.option("--close", is_flag=True, help="With --from: give up what is still awaited as missing.")
+@click.option("--close", is_flag=True, help="Provider files: give up what is still awaited as missing.")
 @click.option("--finish-online", is_flag=True, help="Ask what waits for another attempt online, at the online price.")
 @click.option("--online-judge", type=TEXT, metavar="DEPLOYMENT", help="Deployment for --finish-online.")
 @click.option("--notify", type=TEXT, metavar="COMMAND", help="Run this once when the run is done.")
@@ -80,7 +80,7 @@ def collect(context: click.Context, /, arguments: tuple[str, ...], **given: Any)
     from iwb_batch.workflow.settings import Waiting
 
     run, answers = _run_and_answers(arguments, given["answers"])
-    _check_together(given, answers)
+    _check_together(given)
     console = output.Console()
     confirm = output.confirm_unless(given["yes"])
     waiting = Waiting(
@@ -111,9 +111,7 @@ def collect(context: click.Context, /, arguments: tuple[str, ...], **given: Any)
     return code
 
 
-def _check_together(given: dict[str, Any], answers: tuple[Path, ...]) -> None:
-    if given["close"] and not answers:
-        raise UsageError("--close goes with --from", hint="It says that no more answers come than the files given.")
+def _check_together(given: dict[str, Any]) -> None:
     if given["finish_online"] != (given["online_judge"] is not None):
         raise UsageError(
             "--finish-online and --online-judge go together",

@@ -10,6 +10,7 @@ from iwb_batch.core import lifecycle
 from iwb_batch.errors import Declined, RunError, Unreachable, UsageError
 from iwb_batch.model import BatchState, Outcome
 from iwb_batch.providers.base import Ambiguous, Rejected, Unavailable
+from iwb_batch.providers.files import HOST
 from iwb_batch.store import batches, plan, views
 from iwb_batch.store.batches import BatchRow
 from iwb_batch.workflow import advance, given, online, opening, pilot
@@ -102,7 +103,7 @@ def _apply(session: Session, by_hand: ByHand, confirm: Confirm) -> None:
         _adopt(session, batch_id, remote_id)
     for batch_id in by_hand.recreate:
         _recreate(session, batch_id, confirm)
-    if by_hand.answers:
+    if by_hand.answers or by_hand.close:
         given.take(session, by_hand.answers, close=by_hand.close)
     if by_hand.retry:
         _retry(session, by_hand.retry, confirm)
@@ -201,6 +202,8 @@ def cancel(session: Session) -> int:
     with session.database.transaction():
         for batch in batches.in_state(session.database, BatchState.PLANNED, BatchState.UPLOADED):
             session.progress.say(f"{batch.file_name}: not sent")
+    if session.run.host == HOST:
+        given.cancel(session)
     for batch in batches.in_state(session.database, BatchState.SUBMITTED):
         _cancel_one(session, batch)
     poll(session)

@@ -12,6 +12,7 @@ from iwb_batch.inputs.rows import open_bytes
 from iwb_batch.model import BatchState, Outcome
 from iwb_batch.providers.files import HOST
 from iwb_batch.store import answers, batches, views
+from iwb_batch.store.batches import BatchRow
 from iwb_batch.workflow.folder import WholeFile
 from iwb_batch.workflow.ingest import CHUNK, Download, lines_of, store_lines
 from iwb_batch.workflow.receive import stop_where_needed
@@ -24,7 +25,8 @@ def take(session: Session, paths: Sequence[Path], *, close: bool) -> None:
     With ``close`` what is still awaited is given up as missing. InputError: a file without one line of this run.
     """
     if session.run.host != HOST:
-        raise UsageError("--from is for runs of --provider files", hint="Other runs fetch their answers themselves.")
+        named = "--from" if paths else "--close"
+        raise UsageError(f"{named} is for runs of --provider files", hint="Other runs fetch their answers themselves.")
     for path in paths:
         _check(session, path)
     for path in paths:
@@ -83,16 +85,29 @@ def _take_one(session: Session, path: Path) -> None:
     session.progress.say(f"{path.name}: {read} answers in {n_lines} lines")
 
 
-def _collect_if_whole(session: Session, batch: batches.BatchRow, *, close: bool) -> None:
+def _collect_if_whole(session: Session, batch: BatchRow, *, close: bool) -> None:
     awaited = views.open_attempts_of(session.database, batch.request_file_id)
     if awaited and not close:
         session.progress.say(f"{batch.file_name}: {awaited} answers awaited")
         return
-    now = session.clock.stamp()
     with session.database.transaction():
-        ended = batches.move(session.database, batch, BatchState.ENDED, remote_status="completed", ended_at=now)
-        if awaited:
-            answers.close_without_line(session.database, batch.request_file_id, Outcome.MISSING, "closed", now)
-        collected = batches.move(session.database, ended, BatchState.COLLECTED, collected_at=now)
+        collected = _collect(session, batch, "completed", Outcome.MISSING, "closed")
         session.refusals.extend(stop_where_needed(session, collected))
     session.progress.say(f"{batch.file_name}: collected" + (f", {awaited} given up as missing" if awaited else ""))
+
+
+def cancel(session: Session) -> None:
+    """Close what is awaited as cancelled: there is no provider that could say that it has stopped."""
+    for batch in batches.in_state(session.database, BatchState.SUBMITTED):
+        awaited = views.open_attempts_of(session.database, batch.request_file_id)
+        _collect(session, batch, "cancelled", Outcome.CANCELLED, None)
+        session.progress.say(f"{batch.file_name}: {awaited} answers no longer awaited; --from still takes them")
+
+
+def _collect(session: Session, batch: BatchRow, status: str, outcome: Outcome, detail: str | None) -> BatchRow:
+    """Give what has no answer this outcome and mark the batch collected: one transaction."""
+    now = session.clock.stamp()
+    with session.database.transaction():
+        ended = batches.move(session.database, batch, BatchState.ENDED, remote_status=status, ended_at=now)
+        answers.close_without_line(session.database, batch.request_file_id, outcome, detail, now)
+        return batches.move(session.database, ended, BatchState.COLLECTED, collected_at=now)

@@ -126,6 +126,43 @@ def test_closing_gives_up_what_is_awaited_and_sends_it_again(cli: Cli, two: Inpu
     ]
 
 
+def test_closing_needs_no_further_file(cli: Cli, two: Inputs, tmp_path: Path) -> None:
+    submitted(cli, two)
+    part = answer(cli, tmp_path / "part.jsonl", lambda name, place: openai(name, place + 10), range(8))
+    assert cli("collect", "--from", part).code == 3
+    done = cli("collect", "--close")
+    assert done.code == 3, done.err
+    assert "0001.jsonl: collected, 2 given up as missing" in done.err
+    assert [row["n_requests"] for row in cli.query("select n_requests from batch_log order by 1")] == [2, 10]
+
+
+def test_cancelling_ends_the_waiting_and_the_run_can_be_resumed(cli: Cli, two: Inputs, tmp_path: Path) -> None:
+    submitted(cli, two)
+    part = answer(cli, tmp_path / "part.jsonl", lambda name, place: openai(name, place + 10), range(7))
+    assert cli("collect", "--from", part).code == 3
+    done = cli("cancel", "--yes")
+    assert done.code == 0, done.err
+    assert "0001.jsonl: 3 answers no longer awaited" in done.err
+    assert "minutes" not in done.err
+    assert cli.query("select outcome, count(*) as n from attempt_log group by 1 order by 1") == [
+        {"outcome": "cancelled", "n": 3},
+        {"outcome": "valid", "n": 7},
+    ]
+    assert cli("status", "--json").json()["state"] == "stopped"
+    assert cli("collect").code == 4
+    assert cli("submit", "--run", cli.folder.name, "--yes").code == 0
+    again = [line for line in cli.lines() if line["custom_id"].endswith("-a2")]
+    assert len(again) == 3
+
+
+def test_an_answer_that_comes_after_cancelling_still_counts(cli: Cli, two: Inputs, tmp_path: Path) -> None:
+    submitted(cli, two)
+    whole = answer(cli, tmp_path / "whole.jsonl", lambda name, place: openai(name, place + 10))
+    assert cli("cancel", "--yes").code == 0
+    assert cli("collect", "--from", whole).code == 0
+    assert cli("status", "--json").json()["state"] == "complete"
+
+
 def test_an_answer_that_comes_after_closing_still_counts(cli: Cli, two: Inputs, tmp_path: Path) -> None:
     submitted(cli, two)
     whole = answer(cli, tmp_path / "whole.jsonl", lambda name, place: openai(name, place + 10))
@@ -160,7 +197,7 @@ def test_from_is_refused_where_answers_are_fetched(cli: Cli, two: Inputs, resour
     path = tmp_path / "answers.jsonl"
     path.write_text("{}\n", encoding="utf-8")
     cli("collect", "--from", path).refused(2, "--provider files")
-    cli("collect", "--close").refused(2, "--close goes with --from")
+    cli("collect", "--close").refused(2, "--close is for runs of --provider files")
 
 
 def test_the_environment_names_one_file_a_line(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
