@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from tests.bench import building, ingesting
+from tests.bench import building, counting, curating, growing, ingesting, reporting, resampling, starting, transferring
 from tests.bench.bench import Bench, Section, Sizes
 from tests.bench.measure import WrongOutput
 from tests.bench.printing import section_lines, target_lines
@@ -26,8 +26,25 @@ from tests.bench.printing import section_lines, target_lines
 SECTIONS: dict[str, Callable[[Bench], Section]] = {
     "build": building.section,
     "ingest": ingesting.section,
+    "transfer": transferring.section,
+    "growth": growing.section,
+    "report": reporting.section,
+    "start": starting.section,
+    "bootstrap": resampling.section,
+    "tokens": counting.section,
+    "curator": curating.section,
 }
-QUICK = Sizes(requests=1_000, repeat=1, naive_lines=50)
+QUICK = Sizes(
+    requests=1_000,
+    repeat=1,
+    naive_lines=50,
+    upload=20_000_000,
+    scores=5_000,
+    growth=(1_000, 5_000),
+    clusters=1_000,
+    resamples=1_000,
+    tokens=400_000,
+)
 PACKAGES = (
     "iwb-batch",
     "datasets",
@@ -88,6 +105,9 @@ def _names(text: str | None) -> list[str]:
 @click.option("--large", is_flag=True, help="Build only lines of some 29 KB.")
 @click.option("--small", is_flag=True, help="Build only lines of some 4 KB.")
 @click.option("--repeat", type=click.IntRange(min=1), help="Runs of each variant.  [5]")
+@click.option("--scores", type=click.IntRange(min=500), help="Requests of the run that is reported on.  [100000]")
+@click.option("--growth", metavar="N,...", help="Sizes at which growth is measured.  [10000,100000]")
+@click.option("--curator", metavar="PYTHON", help="Interpreter of an environment with bespokelabs-curator.")
 @click.option("--quick", is_flag=True, help="Everything once, small: shows that it works, measures little.")
 @click.option("--cpu", is_flag=True, help="Ratios of processor time: for a machine that has other work to do.")
 @click.option("--json", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write every raw time there.")
@@ -98,6 +118,9 @@ def main(
     only: str | None,
     requests: int | None,
     repeat: int | None,
+    scores: int | None,
+    growth: str | None,
+    curator: str | None,
     target: Path | None,
     work: Path | None,
     *,
@@ -108,14 +131,15 @@ def main(
 ) -> None:
     """Measure iwb-batch beside naive scripts, strong libraries and floors; print ratios."""
     shapes = tuple(name for name, asked in (("large", large), ("small", small)) if asked)
-    given: dict[str, Any] = {"requests": requests, "repeat": repeat, "shapes": shapes or None}
+    given: dict[str, Any] = {"requests": requests, "repeat": repeat, "shapes": shapes or None, "scores": scores}
+    given["growth"] = None if growth is None else tuple(int(size) for size in growth.split(","))
     sizes = dataclasses.replace(QUICK if quick else Sizes(), **{k: v for k, v in given.items() if v is not None})
     names = _names(only)
     if work is not None:
         work.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="iwb-bench-", dir=work))
     try:
-        found = measure(Bench(sizes, folder, lambda line: click.echo(line, err=True), cpu), names)
+        found = measure(Bench(sizes, folder, lambda line: click.echo(line, err=True), cpu, curator), names)
     except WrongOutput as wrong:
         click.echo(f"error: {wrong}", err=True)
         sys.exit(1)

@@ -6,6 +6,7 @@ returns what is timed.
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -106,7 +107,8 @@ def _content(record: dict[str, Any]) -> str | None:
     return choices[0]["message"]["content"] if choices else None
 
 
-def _unfenced(content: str) -> str:
+def unfenced(content: str) -> str:
+    """Without the code fence some judges put around their answer."""
     return content.strip().removeprefix("```json").removesuffix("```").strip()
 
 
@@ -128,7 +130,7 @@ def typical_ingest(answers: str, database: str) -> Callable[[], None]:
 
     def verdict(content: str | None) -> dict[str, Any] | None:
         try:
-            value = json.loads(_unfenced(content or ""))
+            value = json.loads(unfenced(content or ""))
         except ValueError:
             return None
         return value if validator.is_valid(value) else None
@@ -153,7 +155,7 @@ def naive_ingest(answers: str, database: str, lines: int) -> Callable[[], None]:
 
     def verdict(content: str | None) -> dict[str, Any] | None:
         try:
-            value: dict[str, Any] = json.loads(_unfenced(content or ""))
+            value: dict[str, Any] = json.loads(unfenced(content or ""))
             jsonschema.validate(value, SCHEMA)
         except (ValueError, jsonschema.ValidationError):
             return None
@@ -184,5 +186,116 @@ def parse_only(answers: str) -> Callable[[], int]:
                 except ValueError:
                     continue
         return read
+
+    return work
+
+
+def pandas_report(database: str) -> Callable[[], dict[str, Any]]:
+    """Read the scores, then four groupings: mean of complete items, by domain, by language, histogram."""
+    import sqlite3
+    from contextlib import closing
+
+    def work() -> dict[str, Any]:
+        import pandas as pd
+
+        with closing(sqlite3.connect(database)) as connection:
+            scores = pd.read_sql("SELECT item_index, domain, language, criterion_index, score FROM score", connection)
+        items = scores.groupby("item_index").agg(
+            score=("score", "mean"), n=("score", "size"), domain=("domain", "first"), language=("language", "first")
+        )
+        complete = items[items.n == items.n.max()]
+        return {
+            "overall": float(complete.score.mean()),
+            "domain": {str(k): float(v) for k, v in complete.groupby("domain").score.mean().items()},
+            "language": {str(k): float(v) for k, v in complete.groupby("language").score.mean().items()},
+            "histogram": {str(k): int(v) for k, v in scores.groupby("score").size().items()},
+        }
+
+    return work
+
+
+def choice_loop(values: str, resamples: int) -> Callable[[], list[float]]:
+    """One ``choice`` and one mean for each resample."""
+    import numpy as np
+
+    items = np.array(json.loads(Path(values).read_text(encoding="utf-8")))
+    rng = np.random.default_rng(1)
+
+    def work() -> list[float]:
+        means = [rng.choice(items, size=len(items)).mean() for _ in range(resamples)]
+        return [float(limit) for limit in np.percentile(means, (2.5, 97.5))]
+
+    return work
+
+
+def tiktoken_counts(texts: str, vocabulary: str) -> Callable[[], list[int]]:
+    """OpenAI's own tokenizer, its vocabulary read from a folder."""
+    import os
+
+    os.environ["TIKTOKEN_CACHE_DIR"] = vocabulary
+    encoding = importlib.import_module("tiktoken").get_encoding("o200k_base")
+    listed: list[str] = json.loads(Path(texts).read_text(encoding="utf-8"))
+    return lambda: [len(encoding.encode(text, disallowed_special=())) for text in listed]
+
+
+def byte_counts(texts: str) -> Callable[[], list[int]]:
+    """A quarter of the bytes, the usual guess."""
+    listed: list[str] = json.loads(Path(texts).read_text(encoding="utf-8"))
+    return lambda: [len(text.encode()) // 4 for text in listed]
+
+
+def _sdk(address: str) -> Any:
+    import openai
+
+    return openai.OpenAI(api_key="loopback", base_url=f"{address}/openai/v1/", max_retries=0)
+
+
+def sdk_upload(address: str, path: str) -> Callable[[], None]:
+    """The SDK with a path, as its documentation shows."""
+    client = _sdk(address)
+
+    def work() -> None:
+        client.files.create(file=Path(path), purpose="batch")
+
+    return work
+
+
+def sdk_download(address: str, out: str) -> Callable[[], None]:
+    """The SDK's ``write_to_file``."""
+    client = _sdk(address)
+
+    def work() -> None:
+        client.files.content("file-large").write_to_file(out)
+
+    return work
+
+
+def http_upload(address: str, path: str) -> Callable[[], None]:
+    """The floor: the body alone, sent by ``http.client``."""
+    import http.client
+
+    def work() -> None:
+        connection = http.client.HTTPConnection(address.removeprefix("http://"))
+        with Path(path).open("rb") as body:
+            length = str(Path(path).stat().st_size)
+            connection.request("POST", "/openai/v1/files", body, {"Content-Length": length})
+            connection.getresponse().read()
+
+    return work
+
+
+def http_download(address: str, out: str) -> Callable[[], None]:
+    """The floor: copied from the socket to a file, which is flushed to disk like ours."""
+    import http.client
+    import os
+    import shutil
+
+    def work() -> None:
+        connection = http.client.HTTPConnection(address.removeprefix("http://"))
+        connection.request("GET", "/openai/v1/files/file-large/content")
+        with Path(out).open("wb") as target:
+            shutil.copyfileobj(connection.getresponse(), target, 1 << 16)
+            target.flush()
+            os.fsync(target.fileno())
 
     return work

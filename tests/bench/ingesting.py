@@ -33,7 +33,7 @@ def submitted(data_folder: Path, place: Path, shape: Shape, requests: int, seed:
     once(variant, place / "submit")
     answers = place / "answers.jsonl"
     written = judge.write_answers(ours.request_files(place / "runs" / "bench"), answers, shape, seed + 1)
-    return place / "runs", answers, written
+    return place / "runs", answers, written.lines
 
 
 def collect(runs: Path, answers: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ SHUFFLED = 10_000
 """Lines that are mixed among themselves; more are never held."""
 REASONS = 400
 """Different reasons; each answer begins with words of its own."""
+
+UNJUDGED = 2
+"""Of a hundred kinds those from 0 to this one are none: filtered, cut off, out of range."""
 
 SAFE = {"filtered": False, "severity": "safe"}
 FILTERS = dict.fromkeys(("hate", "protected_material_text", "self_harm", "sexual", "violence"), SAFE)
@@ -33,22 +37,31 @@ REFUSED = {
 }
 
 
-def write_answers(requests: Sequence[Path], target: Path, shape: Shape, seed: int) -> int:
-    """Answer every line of the request files in one result file; returns how many lines it has."""
+@dataclass(frozen=True)
+class Written:
+    """Lines of a result file, and how many of them hold a verdict that counts."""
+
+    lines: int
+    valid: int
+
+
+def write_answers(requests: Sequence[Path], target: Path, shape: Shape, seed: int) -> Written:
+    """Answer every line of the request files in one result file."""
     draw, writer = random.Random(seed), Writer(seed)
     reasons = [writer.text(n, round(shape.reason * draw.uniform(0.3, 1.8))) for n in range(REASONS)]
     names = (json.loads(line)["custom_id"] for line in lines_of(*requests))
-    written = 0
+    lines = valid = 0
     with target.open("wb") as out:
         for names_now in iter(lambda: list(islice(names, SHUFFLED)), []):
             draw.shuffle(names_now)
-            for line in _lines(names_now, reasons, draw):
+            for line, counts in _lines(names_now, reasons, draw):
                 out.write(line)
-                written += 1
-    return written
+                lines += 1
+                valid += counts
+    return Written(lines, valid)
 
 
-def _lines(names: Sequence[str], reasons: Sequence[str], draw: random.Random) -> Iterator[bytes]:
+def _lines(names: Sequence[str], reasons: Sequence[str], draw: random.Random) -> Iterator[tuple[bytes, bool]]:
     for name in names:
         kind = draw.randrange(100)
         reason = f"{name.partition('-')[2]} {draw.getrandbits(64):016x}: {reasons[draw.randrange(REASONS)]}"
@@ -59,7 +72,7 @@ def _lines(names: Sequence[str], reasons: Sequence[str], draw: random.Random) ->
             "status_code": 400 if kind == 0 else 200,
         }
         record = {"custom_id": name, "response": response, "error": None}
-        yield json.dumps(record, ensure_ascii=False).encode() + b"\n"
+        yield json.dumps(record, ensure_ascii=False).encode() + b"\n", kind > UNJUDGED
 
 
 def _content(kind: int, score: int, reason: str) -> str:

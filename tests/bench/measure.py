@@ -53,7 +53,8 @@ class Variant:
     """One way to do the work.
 
     ``arguments`` makes those of ``target`` for a fresh folder, untimed; ``check`` looks at what the first run left in
-    it and raises ``WrongOutput``. ``units``: how much work it is, where that is not the table's.
+    it and raises ``WrongOutput``. ``units``: how much work it is, where that is not the table's. ``command`` is run
+    as it is in place of a target: only the process as a whole is timed then, and its memory is not known.
     """
 
     name: str
@@ -62,13 +63,15 @@ class Variant:
     check: Callable[[Path, Run], None] = unchecked
     units: int | None = None
     python: str = sys.executable
+    command: Sequence[str] = ()
 
 
 @dataclass
 class Table:
     """Runs of variants that do the same work, in the order they are printed.
 
-    ``base``: what ratios refer to; ``cpu``: they are of processor time, not of time by the clock.
+    ``base``: what ratios refer to; ``cpu``: they are of processor time, not of time by the clock; ``costs``: they are
+    printed as how much a row takes of the base's time, not as how fast it is. No unit of work: no rate.
     """
 
     key: str
@@ -77,10 +80,17 @@ class Table:
     units: int
     base: str
     cpu: bool = False
+    costs: bool = False
     names: list[str] = field(default_factory=list)
     runs: dict[str, list[Run]] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    def add(self, name: str, units: int | None = None) -> None:
+        """A row; without runs it says that it was not measured."""
+        self.names.append(name)
+        self.runs[name] = []
+        self.sizes[name] = self.units if units is None else units
 
     def seconds(self, name: str, *, whole: bool = False, cpu: bool = False) -> float | None:
         """Median seconds of a run; None: not measured."""
@@ -90,12 +100,12 @@ class Table:
     def cost(self, name: str) -> float | None:
         """Median seconds of the work for one unit; None: not measured."""
         seconds = self.seconds(name, cpu=self.cpu)
-        return None if seconds is None else seconds / self.sizes[name]
+        return None if seconds is None or not self.sizes[name] else seconds / self.sizes[name]
 
     def speedup(self, name: str, base: str, *, whole: bool = False) -> float | None:
         """How many times faster than ``base`` for each unit: median over the turns, each with its own ratio."""
         ours, theirs = self.runs.get(name), self.runs.get(base)
-        if not ours or not theirs:
+        if not ours or not theirs or not self.sizes[name]:
             return None
         scale = self.sizes[name] / self.sizes[base]
         pairs = [
@@ -119,33 +129,40 @@ def environment(**more: str) -> dict[str, str]:
 def once(variant: Variant, folder: Path) -> Run:
     """One run in ``folder``, which is its working folder too; stdout is kept there as ``stdout``."""
     folder.mkdir(parents=True)
-    arguments, report = variant.arguments(folder), folder / "report.json"
-    command = [variant.python, "-m", "tests.bench.child", variant.target, json.dumps(arguments), str(report)]
+    report = folder / "report.json"
+    command = list(variant.command)
+    if not command:
+        arguments = json.dumps(variant.arguments(folder))
+        command = [variant.python, "-m", "tests.bench.child", variant.target, arguments, str(report)]
     with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
         started, used = time.perf_counter(), _children_cpu()
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=folder, env=environment(), check=False
         )
         process, cpu = time.perf_counter() - started, _children_cpu() - used
-    if done.returncode or not report.is_file():
+    if done.returncode or not (variant.command or report.is_file()):
         said = (folder / "stderr").read_text(encoding="utf-8", errors="replace")[-2_000:]
         raise WrongOutput(f"{variant.name}: ended with {done.returncode}\n{said}")
+    if variant.command:
+        return Run(process, cpu, process, cpu, None)
     told = json.loads(report.read_text(encoding="utf-8"))
     peak = None if told["peak_kib"] is None else told["peak_kib"] / 1024
     return Run(told["work"], told["work_cpu"], process, cpu, peak, told["value"])
 
 
 def _children_cpu() -> float:
-    times = os.times()
-    return times.children_user + times.children_system
+    if sys.platform == "win32":  # pragma: no cover
+        return 0.0
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def in_turns(table: Table, variants: Sequence[Variant], repeat: int, folder: Path) -> Table:
     """Run every variant ``repeat`` times, forwards and backwards by turns, so that drift meets all alike."""
     for variant in variants:
-        table.names.append(variant.name)
-        table.runs[variant.name] = []
-        table.sizes[variant.name] = table.units if variant.units is None else variant.units
+        table.add(variant.name, variant.units)
     for turn in range(repeat):
         for variant in variants if turn % 2 == 0 else reversed(variants):
             place = folder / f"run-{turn}"

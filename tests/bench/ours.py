@@ -23,10 +23,13 @@ def command(arguments: list[str], codes: list[int]) -> Callable[[], int]:
 
 
 def render(items: str, responses: str, out: str, *, count: bool) -> Callable[[], int]:
-    """Lines of request files from rows in memory; with ``count`` their tokens are counted too. Returns the tokens."""
+    """Lines of request files from rows in memory, which nobody checks here, as no script checks them.
+
+    With ``count`` their tokens are counted too. Returns the tokens.
+    """
     from iwb_batch import benchmarks
     from iwb_batch.core.render import custom_id
-    from iwb_batch.core.row import Row
+    from iwb_batch.model import Criterion, Item
     from iwb_batch.workflow.judging import Judging
     from iwb_batch.workflow.settings import JudgeSettings
     from tests.bench.baselines import RUN_ID, read_inputs
@@ -39,7 +42,9 @@ def render(items: str, responses: str, out: str, *, count: bool) -> Callable[[],
         tokens = 0
         with Path(out).open("wb") as target:
             for row in rows:
-                item, answer = benchmark.item(Row(row, "items", 1), row["index"]), texts[row["index"]]
+                criteria = tuple(Criterion(c["name"], json.dumps(c, ensure_ascii=False)) for c in row["checklist"])
+                item = Item(row["index"], row["id"], row["query"], cluster="", criteria=criteria)
+                answer = texts[item.index]
                 for request in benchmark.requests(item):
                     fields = benchmark.fields(item, answer, request)
                     tokens += judging.tokens.count(fields) if count else 0
@@ -54,12 +59,92 @@ def request_files(run: Path) -> list[Path]:
     return sorted((run / "requests").glob("*.jsonl"))
 
 
-def only_run(runs: Path) -> Path:
-    """The folder of the only run in a folder of runs."""
-    (found,) = (path for path in runs.iterdir() if (path / "run.db").is_file())
-    return found
-
-
 def dump(value: Any) -> str:
     """JSON for looking at in an error."""
     return json.dumps(value, ensure_ascii=False)[:300]
+
+
+def loaded(names: list[str]) -> Callable[[], list[str]]:
+    """Which packages are loaded when ``--help`` has been printed."""
+    from iwb_batch.cli import run
+
+    def work() -> list[str]:
+        run(["--help"])
+        return [name for name in names if name in sys.modules]
+
+    return work
+
+
+def bootstrap(values: str, resamples: int) -> Callable[[], tuple[float, float]]:
+    """The interval of a mean over items, each its own cluster."""
+    import numpy as np
+
+    from iwb_batch.core import statistics
+
+    sums = np.array(json.loads(Path(values).read_text(encoding="utf-8")))
+    counts = np.ones(len(sums))
+    return lambda: statistics.bootstrap_ratio(sums, counts, statistics.stream(1, "bench"), resamples=resamples)
+
+
+def count_tokens(texts: str, *, exact: bool) -> Callable[[], list[int]]:
+    """Tokens of each text, by the counter ``submit`` chooses or by the estimate it falls back to."""
+    from iwb_batch.core import tokens
+
+    listed: list[str] = json.loads(Path(texts).read_text(encoding="utf-8"))
+    counter = tokens.best_counter() if exact else tokens.ScriptEstimate()
+    counter.count("the vocabulary is loaded at the first count")
+    return lambda: [counter.count(text) for text in listed]
+
+
+def counter_label() -> str:
+    """How ``submit`` counts here."""
+    from iwb_batch.core import tokens
+
+    return tokens.best_counter().label
+
+
+def _adapter(address: str) -> Any:
+    from iwb_batch.providers.connection import from_environment
+    from iwb_batch.providers.openai_batch import OpenAIBatch
+
+    environ = {"AZURE_OPENAI_ENDPOINT": address, "AZURE_OPENAI_API_KEY": "loopback"}
+    return OpenAIBatch(
+        from_environment(provider="azure", auth="key", api_version=None, entra_scope=None, environ=environ)
+    )
+
+
+def idle(address: str) -> Callable[[], None]:
+    """The provider adapter made, and one small call: what a client takes before it moves anything."""
+    adapter = _adapter(address)
+
+    def work() -> None:
+        adapter.file("file-small")
+        adapter.close()
+
+    return work
+
+
+def upload(address: str, path: str) -> Callable[[], None]:
+    """The adapter's upload, as ``submit`` calls it."""
+    adapter = _adapter(address)
+
+    def work() -> None:
+        adapter.upload(Path(path), "bench.jsonl", expires_after=30 * 86_400)
+        adapter.close()
+
+    return work
+
+
+def download(address: str, out: str) -> Callable[[], None]:
+    """The adapter's download into a file that is hashed and on disk at the end, as ``collect`` does it."""
+    from iwb_batch.workflow.folder import WholeFile
+
+    adapter = _adapter(address)
+
+    def work() -> None:
+        with WholeFile(Path(out)) as whole:
+            adapter.download("file-large", whole)
+            whole.commit()
+        adapter.close()
+
+    return work

@@ -33,28 +33,35 @@ def _seconds(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds:,.3f}"
 
 
+def ratio(table: Table, name: str, *, whole: bool) -> float | None:
+    """A row against the base of its table."""
+    faster = table.speedup(name, table.base, whole=whole)
+    return 1 / faster if faster and table.costs else faster
+
+
 def table_lines(table: Table) -> list[str]:
     """One table: work and process in seconds, rate, ratio to the base, peak memory."""
     runs = max((len(found) for found in table.runs.values()), default=0)
     rows = []
     for name in table.names:
         cost, size = table.cost(name), table.sizes[name]
-        rate = None if cost is None else 1 / cost
+        rate = None if cost is None else 1 / max(cost, 1e-9)
         rows.append(
             [
                 name + (f" ({size:,})" if size != table.units else ""),
                 _seconds(table.seconds(name)),
                 _seconds(table.seconds(name, cpu=True)),
                 figure(rate),
-                figure(table.speedup(name, table.base)),
+                figure(ratio(table, name, whole=False)),
                 _seconds(table.seconds(name, whole=True)),
-                figure(table.speedup(name, table.base, whole=True)),
+                figure(ratio(table, name, whole=True)),
                 figure(table.peak(name)),
             ]
         )
     header = ["variant", "work s", "cpu s", f"{table.unit}/s", "x", "process s", "x", "peak MiB"]
     by = "processor time" if table.cpu else "the clock"
-    title = f"{table.title}; median of {runs}; x: times {table.base}, by {by}"
+    x = f"time taken, times that of {table.base}" if table.costs else f"speed, times that of {table.base}"
+    title = f"{table.title}; median of {runs}; x: {x}, by {by}"
     return ["", title, *aligned(header, rows), *table.notes]
 
 
