@@ -27,7 +27,12 @@ class ProviderMessage:
 
 
 class CallFailed(Exception):
-    """Base of the three words. ``status`` is the HTTP status, None when no reply came."""
+    """Base of the three words. ``status`` is the HTTP status, None when no reply came.
+
+    ``host`` names who was called where a provider is several; None: the provider's only host.
+    """
+
+    host: str | None = None
 
     def __init__(
         self,

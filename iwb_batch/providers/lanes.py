@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from iwb_batch.errors import UsageError
-from iwb_batch.providers.base import BatchProvider, ByteSink, ChatReply, RemoteBatch, RemoteFile
+from iwb_batch.providers.base import BatchProvider, ByteSink, CallFailed, ChatReply, RemoteBatch, RemoteFile
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ class Lanes:
     @property
     def host(self) -> str:
         """Lanes with the hosts of their resources."""
-        return " ".join(f"{lane}={provider.host}" for lane, provider in self._lanes.items())
+        return " ".join(_shown(lane, provider) for lane, provider in self._lanes.items())
 
     def upload(self, path: Path, filename: str, *, expires_after: int) -> RemoteFile:
         """Upload to the lane the request file was written for."""
@@ -37,7 +38,8 @@ class Lanes:
         lane = found.group(1) if found else ""
         if lane not in self._lanes:
             raise UsageError(f"{filename}: written for a lane that is not named", hint="Name the lanes of the run.")
-        return _file(lane, self._lanes[lane].upload(path, filename, expires_after=expires_after))
+        with self._named(lane):
+            return _file(lane, self._lanes[lane].upload(path, filename, expires_after=expires_after))
 
     def file(self, file_id: str) -> RemoteFile:
         """The file's present state."""
@@ -46,8 +48,9 @@ class Lanes:
     def files(self) -> Iterator[RemoteFile]:
         """The files of every lane."""
         for lane, provider in self._lanes.items():
-            for found in provider.files():
-                yield _file(lane, found)
+            with self._named(lane):
+                for found in provider.files():
+                    yield _file(lane, found)
 
     def create(self, input_file_id: str, metadata: Mapping[str, str]) -> RemoteBatch:
         """Create a batch where its file lies."""
@@ -60,8 +63,9 @@ class Lanes:
     def batches(self) -> Iterator[RemoteBatch]:
         """The batches of every lane."""
         for lane, provider in self._lanes.items():
-            for found in provider.batches():
-                yield _batch(lane, found)
+            with self._named(lane):
+                for found in provider.batches():
+                    yield _batch(lane, found)
 
     def cancel(self, batch_id: str) -> RemoteBatch:
         """Ask for cancellation."""
@@ -77,13 +81,29 @@ class Lanes:
 
     def chat(self, body: Mapping[str, Any]) -> ChatReply:
         """Ask the first lane."""
-        return next(iter(self._lanes.values())).chat(body)
+        lane = next(iter(self._lanes))
+        with self._named(lane):
+            return self._lanes[lane].chat(body)
 
     def _of(self, remote_id: str, call: Callable[[str, BatchProvider, str], T]) -> T:
         lane, _, own = remote_id.partition("/")
         if lane not in self._lanes:
             raise UsageError(f"{remote_id}: its lane is not one of {', '.join(self._lanes)}", hint="Write LANE/ID.")
-        return call(lane, self._lanes[lane], own)
+        with self._named(lane):
+            return call(lane, self._lanes[lane], own)
+
+    @contextmanager
+    def _named(self, lane: str) -> Iterator[None]:
+        """A call that fails says in which lane: the others may be well."""
+        try:
+            yield
+        except CallFailed as error:
+            error.host = _shown(lane, self._lanes[lane])
+            raise
+
+
+def _shown(lane: str, provider: BatchProvider) -> str:
+    return f"{lane}={provider.host}"
 
 
 def _file(lane: str, found: RemoteFile) -> RemoteFile:

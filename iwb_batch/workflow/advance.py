@@ -107,7 +107,7 @@ def tell_unreachable(session: Session) -> None:
     """Raise when not a single call of this command got an answer."""
     if session.unanswered is not None and not session.answered:
         raise Unreachable(
-            f"{session.provider.host} cannot be reached: {session.unanswered}",
+            session.unanswered,
             hint="Check the network and the endpoint's spelling, then run the same command again; nothing is lost.",
         )
 

@@ -46,7 +46,9 @@ class Session:
     answered: bool = False
     """True once any call got an answer."""
     unanswered: str | None = None
-    """The last failure without an answer."""
+    """The last failure without an answer, and who did not give it."""
+    silent: set[str] = field(default_factory=set)
+    """Hosts of whom this command has told that they do not answer."""
     refusals: list[str] = field(default_factory=list)
     """Definite refusals of batches, told at the end of the pass."""
     looked: bool = False
@@ -102,19 +104,32 @@ class Session:
             yield
             self.answered = True
         except CallFailed as error:
-            if error.status is None:
-                self.unanswered = error.message
-            else:
+            host = error.host or self.provider.host
+            if error.status is not None:
                 self.answered = True
+            else:
+                self.unanswered = f"{host} cannot be reached: {error.message}"
+                if isinstance(error, Unavailable):  # a lost reply to a POST is told where it matters
+                    self._tell_silence(host)
             if error.retry_after is not None:
                 self.held_until = self.clock.monotonic() + min(error.retry_after, LONGEST_DELAY)
             if isinstance(error, Rejected) and error.status in (401, 403):
                 raise ProviderRefused(
-                    f"{self.provider.host} refused the credentials: {words(error.errors, error.message)}",
+                    f"{host} refused the credentials: {words(error.errors, error.message)}",
                     hint="Check the key (or the role for Entra ID) and the endpoint, then run the same command again;"
                     " nothing is lost.",
                 ) from error
             raise
+
+    def _tell_silence(self, host: str) -> None:
+        """Say at once, and once, that somebody does not answer, and for how long it is asked again."""
+        if host in self.silent or not (self.waiting.wait or self.waiting.watch):
+            return
+        self.silent.add(host)
+        until = f"--wait ({self.waiting.wait:g} s) is over"
+        if self.waiting.watch:
+            until = "it answers" if self.waiting.timeout is None else "--timeout is over"
+        self.progress.warn(f"{host} does not answer; asked again until {until}")
 
 
 def words(errors: Iterable[ProviderMessage], otherwise: str) -> str:

@@ -132,6 +132,41 @@ def test_an_unreachable_endpoint_is_told_and_nothing_is_lost(
     assert resource.service.paid_twice() == []
 
 
+@pytest.mark.parametrize(
+    ("waiting", "until"),
+    [
+        (["--wait", "0.4"], "--wait (0.4 s) is over"),
+        (["--watch", "--poll-interval", "0.1", "--wait", "0", "--timeout", "0.3"], "--timeout is over"),
+    ],
+)
+def test_silence_is_told_at_once_and_once(
+    cli: Cli,
+    two: Inputs,
+    resource: Resource,
+    monkeypatch: pytest.MonkeyPatch,
+    waiting: list[str],
+    until: str,
+) -> None:
+    assert cli.submit(two).code == 0
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", f"http://127.0.0.1:{free_port()}")
+    done = cli("collect", *waiting)
+    assert done.code in (1, 3)
+    told = f"note: 127.0.0.1 does not answer; asked again until {until}"
+    assert [line for line in done.err.split("\n") if "does not answer" in line] == [told]
+    assert done.err.startswith(told)
+
+
+def test_submit_tells_silence_before_it_waits(
+    cli: Cli, two: Inputs, emulate: Emulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "BACK_OFF_FIRST", 0.0)
+    emulate()
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", f"http://127.0.0.1:{free_port()}")
+    done = cli("submit", *two.options, "--wait", "0.3")
+    done.refused(1, "127.0.0.1 cannot be reached")
+    assert done.err.count("127.0.0.1 does not answer; asked again until --wait (0.3 s) is over") == 1
+
+
 def test_collect_tells_an_unreachable_endpoint(
     cli: Cli, two: Inputs, resource: Resource, monkeypatch: pytest.MonkeyPatch
 ) -> None:

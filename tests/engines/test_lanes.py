@@ -115,3 +115,27 @@ def test_another_host_for_a_lane_is_refused_with_both_names(
     cli.submit(inputs(tmp_path / "in", 2), "--yes", *LANES)
     monkeypatch.setenv("IWB_BATCH_LANE_WEST_ENDPOINT", "http://localhost:1")
     cli("collect", "--wait", "0").refused(2, "west=127.0.0.1", "west=localhost", "east-2=localhost")
+
+
+def test_only_the_lane_that_does_not_answer_is_named(
+    cli: Cli, stack: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two(stack, monkeypatch)
+    assert cli.submit(inputs(tmp_path / "in", 1), "--yes", *LANES).code == 0
+    monkeypatch.setenv("IWB_BATCH_LANE_WEST_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("IWB_BATCH_LANE_EAST_2_ENDPOINT", "http://localhost:9")
+    lane = cli.query("select remote_batch_id as id from batch_log")[0]["id"].partition("/")[0]
+    silent, other = ("west=127.0.0.1", "east-2=") if lane == "west" else ("east-2=localhost", "west=")
+    done = cli("collect", "--wait", "0.1")
+    done.refused(1, f"{silent} cannot be reached")
+    assert other not in done.err
+
+
+def test_only_the_lane_that_refuses_the_key_is_named(
+    cli: Cli, stack: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two(stack, monkeypatch)
+    monkeypatch.setenv("IWB_BATCH_LANE_WEST_API_KEY", "another")
+    done = cli.submit(inputs(tmp_path / "in", 2), "--yes", *LANES, "--max-requests-per-file", "5")
+    done.refused(5, "west=127.0.0.1 refused the credentials")
+    assert "east-2" not in done.errors[0]
