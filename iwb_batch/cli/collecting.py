@@ -14,6 +14,7 @@ from iwb_batch.cli.params import (
     Amount,
     FileLines,
     Lines,
+    RowOption,
     Whole,
     grace_option,
     run_argument,
@@ -62,6 +63,7 @@ class _Outcomes(Lines):
 @click.option("--retry", type=_Outcomes(), help="Give failed requests of these outcomes (or 'all') a fresh budget.")
 @click.option(
     "--adopt",
+    cls=RowOption,
     nargs=2,
     type=(Whole(1), TEXT),
     multiple=True,

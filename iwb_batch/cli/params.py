@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from iwb_batch.core.words import counted
+
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]
 else:  # generic in the stubs of newer click only
@@ -91,6 +93,18 @@ class FileLines(Lines):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """A path."""
         return Path(str(value).strip())
+
+
+class RowOption(click.Option):
+    """A repeatable option of several values; click would drop an incomplete row of its environment twin silently."""
+
+    def value_from_envvar(self, ctx: click.Context) -> Any:
+        """Rows of values; fails where one is cut short."""
+        words = (self.resolve_envvar_value(ctx) or "").split()
+        if len(words) % self.nargs:
+            held = f"{self.envvar} holds {counted(len(words), 'value')}"
+            raise click.BadParameter(f"{held}; awaited are {self.metavar}, one such row a line", ctx, self)
+        return super().value_from_envvar(ctx)
 
 
 class NewFile(click.Path):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from iwb_batch.cli import cli as commands
+from iwb_batch.cli.params import RowOption
 from tests.cli.support import Cli, Inputs, Resource, nothing_sent
 
 REFUSED = {
@@ -70,3 +72,23 @@ def test_query_never_drops_a_column_or_prints_what_is_no_json(cli: Cli, two: Inp
 
     done = cli("query", "select 1e999 as up, -1e999 as down, 0.5 as half", "--format", "json")
     assert json.loads(done.out, parse_constant=refuse) == [{"up": "inf", "down": "-inf", "half": 0.5}]
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [("7", "holds 1 value"), ("1 batch_a\n2", "holds 3 values")],
+    ids=["one", "three"],
+)
+def test_half_a_pair_in_the_environment_is_refused_with_the_form_awaited(
+    cli: Cli, two: Inputs, resource: Resource, monkeypatch: pytest.MonkeyPatch, value: str, told: str
+) -> None:
+    assert cli.submit(two).code == 0
+    monkeypatch.setenv("IWB_BATCH_COLLECT_ADOPT", value)
+    cli("collect").refused(2, "IWB_BATCH_COLLECT_ADOPT", told, "awaited are BATCH REMOTE_ID")
+    monkeypatch.setenv("IWB_BATCH_COLLECT_ADOPT", "7 batch_a")
+    cli("collect").refused(2, "batch 7 is not ambiguous")
+
+
+def test_every_option_of_several_values_refuses_a_part_of_a_row_in_the_environment() -> None:
+    options = [option for command in commands.commands.values() for option in command.params if option.nargs > 1]
+    assert [type(option) for option in options] == [RowOption]
