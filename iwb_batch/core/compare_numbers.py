@@ -59,13 +59,17 @@ class JudgeIdentity:
 
 @dataclass(frozen=True, slots=True)
 class RunScores:
-    """A run as ``compare`` needs it. ``scale`` is ``score`` (1..10) or ``share`` (0..1, pairs)."""
+    """A run as ``compare`` needs it. ``scale`` is ``score`` (1..10) or ``share`` (0..1, pairs).
+
+    ``rehearsal`` is None while nothing is judged: then the run is neither a rehearsal nor a real one, and which
+    model judges is not known either.
+    """
 
     run: str
     benchmark: str
     model: str
     judge: JudgeIdentity
-    rehearsal: bool
+    rehearsal: bool | None
     items: Iterable[ScoredItem]
     scale: Literal["score", "share"] = "score"
 
@@ -145,9 +149,10 @@ def judge_differences(runs: Sequence[RunScores]) -> tuple[str, ...]:
     """What differs between the judges of the runs, one line for each setting."""
     lines = []
     for setting in fields(JudgeIdentity):
-        values = [_plain(getattr(run.judge, setting.name)) for run in runs]
+        known = [run for run in runs if setting.name != "models" or run.rehearsal is not None]
+        values = [_plain(getattr(run.judge, setting.name)) for run in known]
         if len(set(values)) > 1:
-            told = ", ".join(f"{run.run}: {value}" for run, value in zip(runs, values, strict=True))
+            told = ", ".join(f"{run.run}: {value}" for run, value in zip(known, values, strict=True))
             lines.append(f"{setting.name.replace('_', ' ')} differs ({told})")
     return tuple(lines)
 
@@ -173,7 +178,7 @@ def compare(runs: Sequence[RunScores], *, rng_seed: int = 0, force: bool = False
         runs=tuple(run.run for run in runs),
         benchmark=runs[0].benchmark,
         scale=scale,
-        rehearsal=runs[0].rehearsal,
+        rehearsal=any(run.rehearsal for run in runs),
         leaderboard=_leaderboard(parts, scale, rng_seed),
         pairs=tuple(_with_verdict(pair, p) for pair, p in zip(pairs, corrected, strict=True)),
         forced=differing,
@@ -190,7 +195,7 @@ def _checked(runs: Sequence[RunScores], *, force: bool) -> tuple[str, ...]:
     if len({run.benchmark for run in runs}) > 1 or len({run.scale for run in runs}) > 1:
         told = ", ".join(f"{run.run}: {run.benchmark}" for run in runs)
         raise RunError(f"runs of different benchmarks cannot be compared ({told})")
-    if len({run.rehearsal for run in runs}) > 1:
+    if len({run.rehearsal for run in runs if run.rehearsal is not None}) > 1:
         rehearsals = ", ".join(run.run for run in runs if run.rehearsal)
         raise RunError(
             f"a rehearsal is never compared with a real run; rehearsals here: {rehearsals}",

@@ -26,10 +26,17 @@ def run_scores(database: Database) -> RunScores:
             prompt_sha256=run.prompt_sha256,
             strip_rule=str(run.plan["strip_reasoning"]),
         ),
-        rehearsal=numbers.REHEARSAL_MODEL in views.models(database),
+        rehearsal=_rehearsal(database),
         items=read(database),
         scale="score" if run.protocol == "rubric" else "share",
     )
+
+
+def _rehearsal(database: Database) -> bool | None:
+    """Whether any answer is made up; None while there is no judgement that could be the one or the other."""
+    if numbers.REHEARSAL_MODEL in views.models(database):
+        return True
+    return False if database.value("SELECT EXISTS (SELECT 1 FROM verdict)") else None
 
 
 def judging_models(database: Database) -> list[str]:

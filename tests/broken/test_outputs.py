@@ -1,4 +1,4 @@
-"""What a command writes never lands on the files a run consists of."""
+"""What a command writes never lands on the files a run consists of, and says nothing of what is not there."""
 
 from __future__ import annotations
 
@@ -39,3 +39,14 @@ def test_other_places_in_a_run_folder_are_free(cli: Cli, two: Inputs, resource: 
     assert cli.submit(two).code == 0
     assert cli("export", "--format", "csv", "--out", cli.folder / "report" / "mine.csv").code == 0
     assert cli("export", "--format", "csv", "--out", tmp_path / "run.db.csv").code == 0
+
+
+def test_a_run_without_answers_is_compared_as_neither_rehearsal_nor_real(
+    cli: Cli, two: Inputs, resource: Resource
+) -> None:
+    assert cli.submit(two, "--run", "rehearsed").code == 0
+    assert cli.collect().code == 0
+    assert cli.submit(two, "--run", "waiting").code == 0
+    done = cli("compare", "rehearsed", "waiting")
+    assert done.code == 0, done.err
+    assert done.out.startswith("REHEARSAL")

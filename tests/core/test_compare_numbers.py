@@ -30,7 +30,7 @@ def run(
     scores: Mapping[int, float | None] | Sequence[float | None],
     *,
     judge: JudgeIdentity = JUDGE,
-    rehearsal: bool = False,
+    rehearsal: bool | None = False,
     benchmark: str = "indic-writing-bench",
     scale: Literal["score", "share"] = "score",
     cluster: Mapping[int, str] | None = None,
@@ -171,6 +171,16 @@ def test_rehearsals_and_real_runs_never_mix_not_even_by_force() -> None:
     with pytest.raises(RunError, match="rehearsals here: b"):
         compare([run("a", [5]), run("b", [5], rehearsal=True)], force=True)
     assert compare([run("a", [5], rehearsal=True), run("b", [5], rehearsal=True)]).rehearsal
+
+
+def test_a_run_without_judgements_is_neither_rehearsal_nor_real() -> None:
+    nobody = replace(JUDGE, models=frozenset())
+    unjudged = run("u", [None], judge=nobody, rehearsal=None)
+    assert compare([run("a", [5], rehearsal=True), unjudged]).rehearsal
+    assert not compare([unjudged, run("a", [5])]).rehearsal
+    assert not compare([unjudged, run("v", [None], judge=nobody, rehearsal=None)]).rehearsal
+    with pytest.raises(RunError, match="token limit differs"):
+        compare([run("a", [5]), replace(unjudged, judge=replace(nobody, token_limit=9))])
 
 
 def test_other_benchmarks_are_refused() -> None:
