@@ -89,6 +89,7 @@ CREATE TABLE request (
   pair_order TEXT CHECK (pair_order IN ('chosen-first', 'rejected-first')),
   side TEXT CHECK (side IN ('chosen', 'rejected')),          -- pairs scored one text at a time: which text
   repeat INTEGER NOT NULL DEFAULT 1 CHECK (repeat >= 1),
+  n_bytes INTEGER NOT NULL DEFAULT 0,                        -- bytes of its first line
   n_tokens INTEGER NOT NULL DEFAULT 0,                       -- input tokens of its prompt, counted or estimated when it was planned
   fresh_from INTEGER NOT NULL DEFAULT 0,                     -- attempts up to this one count against no budget (collect --retry)
   released INTEGER NOT NULL DEFAULT 0                        -- after this attempt another may be sent whatever its outcome (--retry, resume)

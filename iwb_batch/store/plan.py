@@ -9,13 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from iwb_batch.model import (
-    PAIR_ORDERS,
-    PAIR_SIDES,
     Criterion,
     CustomId,
     Item,
-    PairOrder,
-    PairSide,
     Request,
     Response,
 )
@@ -77,14 +73,22 @@ def judged_items(database: Database) -> Iterator[tuple[Item, str]]:
         yield item_of(row), row["answer"] or ""
 
 
-def add_requests(database: Database, requests: Iterable[tuple[Request, int]]) -> None:
-    """Plan requests, each with its input tokens; those planned already stay as they are (``--repeats`` may grow)."""
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a request is: bytes of its line, input tokens."""
+
+    n_bytes: int
+    n_tokens: int
+
+
+def add_requests(database: Database, requests: Iterable[tuple[Request, Size]]) -> None:
+    """Plan requests; those planned already stay as they are (``--repeats`` may grow)."""
     database.execute_many(
-        "INSERT OR IGNORE INTO request (item_index, criterion_index, criterion, pair_order, side, repeat, n_tokens)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR IGNORE INTO request (item_index, criterion_index, criterion, pair_order, side, repeat, n_bytes,"
+        " n_tokens) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            (r.item_index, r.criterion_index, r.criterion, r.pair_order, r.side, r.repeat, n_tokens)
-            for r, n_tokens in requests
+            (r.item_index, r.criterion_index, r.criterion, r.pair_order, r.side, r.repeat, size.n_bytes, size.n_tokens)
+            for r, size in requests
         ),
     )
 
@@ -148,6 +152,15 @@ def mark_sendable(database: Database) -> int:
 def count_sendable(database: Database) -> int:
     """Requests marked and not taken back."""
     return int(database.value("SELECT count(*) FROM temp.sendable"))
+
+
+def sizes(database: Database) -> Iterator[tuple[int, Size]]:
+    """(item_index, size) of the marked requests, by item."""
+    for row in database.rows(
+        "SELECT q.item_index, q.n_bytes, q.n_tokens FROM temp.sendable s JOIN request q USING (request_id)"
+        " ORDER BY s.request_id"
+    ):
+        yield row[0], Size(row[1], row[2])
 
 
 def sendable(database: Database) -> Iterator[ToSend]:
@@ -221,15 +234,13 @@ def _criteria(text: str) -> Iterator[Criterion]:
 
 def request_of(row: sqlite3.Row) -> Request:
     """A request from its row."""
-    order: PairOrder | None = next((o for o in PAIR_ORDERS if o == row["pair_order"]), None)
-    side: PairSide | None = next((s for s in PAIR_SIDES if s == row["side"]), None)
     return Request(
         item_index=row["item_index"],
         repeat=row["repeat"],
         criterion_index=row["criterion_index"],
         criterion=row["criterion"],
-        pair_order=order,
-        side=side,
+        pair_order=row["pair_order"],  # CHECK lets no other words in
+        side=row["side"],
     )
 
 

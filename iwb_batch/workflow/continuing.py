@@ -95,7 +95,8 @@ def _grow(session: Session, repeats: int) -> None:
     run = session.run
     settings = dataclasses.replace(session.judging.settings, repeats=repeats)
     plan.update_run(session.database, plan=canonical({**run.plan, "repeats": repeats}))
-    plan.add_requests(session.database, planned_requests(session.database, session.judging, settings))
+    planned = planned_requests(session.database, session.judging, settings, run.run_id)
+    plan.add_requests(session.database, planned)
     session.event("repeats", f"{run.plan['repeats']} -> {repeats}")
 
 

@@ -15,7 +15,7 @@ from iwb_batch.core.verdict import InvalidVerdict, VerdictReader, preference_jud
 from iwb_batch.model import Item, Judgement, Outcome, Reading, Request
 from iwb_batch.store import plan
 from iwb_batch.store.database import Database
-from iwb_batch.store.plan import PlannedAttempt, ToSend
+from iwb_batch.store.plan import PlannedAttempt, Size, ToSend
 from iwb_batch.workflow.settings import JudgeSettings, sha256_text
 
 SEED_SAMPLING = {"temperature": 0.7, "top_p": 0.8}
@@ -98,9 +98,11 @@ class Judging:
         renderer = self._renderers.get(lane, self.renderer)
         return attempt, renderer.line(name, fields, limit)
 
-    def n_tokens(self, item: Item, answer: str, request: Request) -> int:
-        """Input tokens of a request, counted or estimated as ``tokens.label`` says."""
-        return self.tokens.count(self.benchmark.fields(item, answer, request))
+    def size(self, run_id: str, item: Item, answer: str, request: Request) -> Size:
+        """Bytes of a request's first line, and its input tokens, counted or estimated as ``tokens.label`` says."""
+        fields = self.benchmark.fields(item, answer, request)
+        line = self.renderer.line(custom_id(run_id, request, 1), fields, self.settings.max_completion_tokens)
+        return Size(len(line), self.tokens.count(fields))
 
     def messages(self, item: Item, answer: str, request: Request) -> list[dict[str, str]]:
         """The messages of a request, as sent."""

@@ -51,7 +51,7 @@ def finish_online(session: Session, deployment: str, confirm: Callable[[str], bo
     if waiting == 0 or not session.may_send:
         return
     route = Route(session.judging.through(deployment), by=f"online {deployment}")
-    measured = measure(session.database, route.judging, session.run.run_id, limits_of(session))
+    measured = measure(session.database, limits_of(session))
     cost = expected_cost(session, measured.requests, measured.n_tokens)
     price = "cost unknown" if cost is None else f"about {cost * PRICE_FACTOR:.2f} USD at the online price"
     if not confirm(f"send {measured.requests} requests online to {deployment}, {price}?"):

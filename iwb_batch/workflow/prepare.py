@@ -24,6 +24,7 @@ from iwb_batch.inputs.responses import ResponseRow, read_responses
 from iwb_batch.model import Item, Request, Response
 from iwb_batch.store import plan
 from iwb_batch.store.database import Database
+from iwb_batch.store.plan import Size
 from iwb_batch.workflow.items import of_subset, open_items
 from iwb_batch.workflow.judging import Judging
 from iwb_batch.workflow.progress import Progress
@@ -182,7 +183,7 @@ def prepare(
     with database.transaction():
         plan.set_run(database, row, lifecycle.policy(options.max_resubmits, options.resubmit_filtered))
         plan.add_lanes(database, _lanes(settings, host))
-        plan.add_requests(database, planned_requests(database, judging, settings))
+        plan.add_requests(database, planned_requests(database, judging, settings, prepared.run_id))
     return prepared
 
 
@@ -227,11 +228,13 @@ def _lanes(settings: JudgeSettings, host: str) -> list[tuple[str, str, str]]:
     return [(lane, deployment, hosts.get(lane, host)) for lane, deployment in settings.lanes]
 
 
-def planned_requests(database: Database, judging: Judging, settings: JudgeSettings) -> Iterator[tuple[Request, int]]:
-    """Every request of the judged items with its input tokens, by item."""
+def planned_requests(
+    database: Database, judging: Judging, settings: JudgeSettings, run_id: str
+) -> Iterator[tuple[Request, Size]]:
+    """Every request of the judged items with its size, by item."""
     for item, answer in plan.judged_items(database):
         for request in judging.benchmark.requests(item, repeats=settings.repeats, orders=settings.orders):
-            yield request, judging.n_tokens(item, answer, request)
+            yield request, judging.size(run_id, item, answer, request)
 
 
 def _hash_of(database: Database, table: str) -> str:

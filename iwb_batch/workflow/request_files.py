@@ -42,16 +42,15 @@ def _learned(session: Session) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def measure(database: Database, judging: Judging, run_id: str, limits: Limits) -> Measured:
-    """Render everything that would be sent, without writing it: exact bytes, counted tokens, number of files."""
+def measure(database: Database, limits: Limits) -> Measured:
+    """What everything that would be sent comes to; bytes and files are exact while nothing was sent before."""
     plan.mark_sendable(database)
     filler, files, requests, n_bytes, n_tokens = Filler(limits), 0, 0, 0, 0
-    for to_send in plan.sendable(database):
-        attempt, line = judging.render(run_id, to_send)
-        files += filler.add(len(line), attempt.n_tokens, _name(to_send))
+    for item_index, size in plan.sizes(database):
+        files += filler.add(size.n_bytes, size.n_tokens, _name(item_index))
         requests += 1
-        n_bytes += len(line)
-        n_tokens += attempt.n_tokens
+        n_bytes += size.n_bytes
+        n_tokens += size.n_tokens
     return Measured(files, requests, n_bytes, n_tokens)
 
 
@@ -96,7 +95,7 @@ class _Writer:
     def add(self, to_send: ToSend) -> None:
         """Append one request, in a new file where it does not fit into the present one."""
         attempt, line = self._judging.render(self._run_id, to_send, self._lane)
-        if self._filler.add(len(line), _within(self._learned, attempt.n_tokens), _name(to_send)):
+        if self._filler.add(len(line), _within(self._learned, attempt.n_tokens), _name(to_send.request.item_index)):
             self.commit()
             self._lane = plan.idlest_lane(self._session.database, self._judging.lanes)
             attempt, line = self._judging.render(self._run_id, to_send, self._lane)
@@ -117,8 +116,8 @@ def _within(learned: int | None, n_tokens: int) -> int:
     return n_tokens if learned is None else min(n_tokens, learned)
 
 
-def _name(to_send: ToSend) -> str:
-    return f"item {to_send.request.item_index}"
+def _name(item_index: int) -> str:
+    return f"item {item_index}"
 
 
 class _OpenFile:

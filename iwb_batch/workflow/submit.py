@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from iwb_batch import benchmarks
+from iwb_batch.core import tokens
 from iwb_batch.core.prices import Prices
 from iwb_batch.core.split import Limits
 from iwb_batch.errors import Declined, IwbError, ProviderRefused, UsageError
@@ -22,7 +22,6 @@ from iwb_batch.workflow import advance, continuing, opening
 from iwb_batch.workflow import folder as folders
 from iwb_batch.workflow.clock import Clock
 from iwb_batch.workflow.folder import RunFolder
-from iwb_batch.workflow.judging import Judging
 from iwb_batch.workflow.opening import Connect
 from iwb_batch.workflow.prepare import Prepared, prepare
 from iwb_batch.workflow.progress import Progress
@@ -167,10 +166,9 @@ def prices_of(request: SubmitRequest) -> Prices:
 
 def estimate(database: Database, prepared: Prepared, request: SubmitRequest) -> Estimate:
     """What sending everything that waits comes to. Output is assumed until the run has answers of its own."""
-    judging = Judging(benchmarks.get(request.inputs.benchmark, request.judge.protocol), request.judge)
     options = request.options
     limits = Limits(options.max_requests_per_file, options.max_bytes_per_file, options.enqueued_token_limit)
-    measured = measure(database, judging, prepared.run_id, limits)
+    measured = measure(database, limits)
     output = measured.requests * ASSUMED_OUTPUT_TOKENS
     prices = prices_of(request)
     return Estimate(
@@ -180,7 +178,7 @@ def estimate(database: Database, prepared: Prepared, request: SubmitRequest) -> 
         input_tokens=measured.n_tokens,
         output_tokens=output,
         cost_usd=prices.cost(measured.n_tokens, output),
-        token_label=judging.tokens.label,
+        token_label=tokens.best_counter().label,
         price_source=prices.source,
         notes=prepared.notes,
     )

@@ -35,9 +35,9 @@ def test_every_seventeenth_http_call(tmp_path: Path, expected: Scores, kind: str
 
 
 @pytest.mark.parametrize(("kind", "first"), list(zip(FILE_FAULTS, count(1))), ids=FILE_FAULTS)
-def test_every_seventeenth_file_operation(tmp_path: Path, expected: Scores, kind: str, first: int) -> None:
+def test_every_eleventh_file_operation(tmp_path: Path, expected: Scores, kind: str, first: int) -> None:
     struck = set()
-    for nth in range(first * 3, 10_000, 17):
+    for nth in range(first * 3, 10_000, 11):
         hit = fail_file(tmp_path / str(nth), FILE_FAULTS[kind], nth, expected)
         if hit is None:
             break
