@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+NEVER_RAN = frozenset({"not_run", "cancelled", "expired"})
+"""Outcomes of attempts that nobody answered; no provider bills them."""
+
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
@@ -55,7 +58,9 @@ class RunFacts:
 
     @property
     def cost_usd(self) -> float | None:
-        """Cost of the whole run; ``None`` as soon as the cost of one attempt is unknown, or nothing was answered."""
+        """Cost of the whole run; ``None`` as soon as the cost of one attempt is unknown, 0 while none was answered."""
+        if NEVER_RAN.issuperset(self.outcomes):
+            return 0.0
         costs = [row.cost_usd for row in self.usage if row.attempts]
         known = [cost for cost in costs if cost is not None]
         return sum(known) if costs and len(known) == len(costs) else None

@@ -83,7 +83,8 @@ def _facts(status: StatusData) -> Iterable[tuple[str, str]]:
         f"{used.prompt} prompt ({used.cached} cached), {used.completion} completion ({used.reasoning} reasoning)",
     )
     cost = Number(status.cost_usd, "usd").text()
-    yield "cost", cost if status.cost_usd is None else f"{cost} USD"
+    idle = "" if status.outcomes else ", nothing is answered yet"
+    yield "cost", (cost if status.cost_usd is None else f"{cost} USD") + idle
     if status.eta_seconds is not None:
         yield "about to finish in", _duration(status.eta_seconds)
 

@@ -130,6 +130,14 @@ def test_a_run_without_a_budget_needs_no_price(cli: Cli, two: Inputs, resource: 
     assert status["tokens"]["prompt"] > 0
 
 
+def test_nothing_is_spent_before_anything_is_answered(cli: Cli, two: Inputs, resource: Resource) -> None:
+    assert cli.submit(two, "--judge", "my-own-deployment").code == 0
+    assert cli("status", "--json").json()["cost_usd"] == 0
+    assert "0.0000 USD, nothing is answered yet" in cli("status").out
+    assert cli("report", "--format", "json").json()["cost_usd"] == 0
+    assert cli("cancel", "--yes").code in (0, 3)
+
+
 def test_options_may_come_from_the_environment(
     cli: Cli, two: Inputs, resource: Resource, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -260,13 +261,22 @@ def test_cost_is_unknown_as_soon_as_one_part_is() -> None:
     good = UsageRow("good", 5, 100, 0, 50, 20, 0.25)
     unknown = UsageRow("unknown", 1, None, None, None, None, None)
 
-    def cost(*usage: UsageRow) -> tuple[float | None, float]:
-        head = RunFacts("r", "b", "m", "j", rehearsal=False, prompt_sha256="x", usage=usage)
+    def cost(*usage: UsageRow, **outcomes: int) -> tuple[float | None, float]:
+        head = RunFacts("r", "b", "m", "j", rehearsal=False, prompt_sha256="x", usage=usage, outcomes=outcomes)
         return head.cost_usd, head.known_cost_usd
 
-    assert cost(good) == (0.25, 0.25)
-    assert cost(good, unknown) == (None, 0.25)
-    assert cost() == (None, 0)
+    assert cost(good, valid=5) == (0.25, 0.25)
+    assert cost(good, unknown, valid=5, transient=1) == (None, 0.25)
+    assert cost(unknown, missing=1) == (None, 0)
+
+
+def test_what_nobody_answered_costs_nothing() -> None:
+    unknown = UsageRow("unknown", 3, None, None, None, None, None)
+    head = RunFacts("r", "b", "m", "j", rehearsal=False, prompt_sha256="x")
+    assert head.cost_usd == 0.0
+    never = {"not_run": 1, "cancelled": 1, "expired": 1}
+    assert replace(head, usage=[unknown], outcomes=never).cost_usd == 0.0
+    assert replace(head, usage=[unknown], outcomes={**never, "missing": 1}).cost_usd is None
 
 
 def test_an_empty_selection_and_a_run_without_a_score_do_not_crash() -> None:
