@@ -27,6 +27,8 @@ RESAMPLES = 10_000
 FLIPS = 10_000
 FEW_CLUSTERS = 30
 EXACT_CLUSTERS = 16
+ALIKE = 1e-9
+"""Sums of clusters that differ by less do so only in how their shares were rounded."""
 Z_975 = 1.959963984540054
 _CHUNK_CELLS = 250_000
 
@@ -62,8 +64,9 @@ def ratio_interval(
     """95 % interval of ``sum(sums) / sum(counts)`` over clusters; ``None`` for fewer than two.
 
     ``sums`` and ``counts`` have one entry for each cluster (counts > 0). ``limits`` is the range
-    the quantity can have; the interval is cut to it. With ``rate`` a value of exactly 0 or 1,
-    where resampling would give no width at all, gets the Wilson interval on clusters.
+    the quantity can have; the interval is cut to it. With ``rate`` clusters that are all alike (a value of
+    exactly 0 or 1 among them), where no method that looks at their differences would give any width, get
+    the Wilson interval on clusters.
     """
     import numpy as np
 
@@ -72,9 +75,9 @@ def ratio_interval(
     if k < 2:
         return None
     value = math.fsum(s) / math.fsum(n)
-    if rate and value in (0.0, 1.0):
+    if rate and float(np.abs(s - value * n).max()) < ALIKE:
         low, high = wilson(value, k)
-        return Interval(low, high, "wilson", k)
+        return Interval(max(low, 0.0), min(high, 1.0), "wilson", k)
     method: Method = "bootstrap" if k >= FEW_CLUSTERS else "t"
     low, high = bootstrap_ratio(s, n, rng) if method == "bootstrap" else _t_limits(s, n)
     if limits is not None:

@@ -137,6 +137,16 @@ def test_breakdowns_keep_pairs_without_a_label() -> None:
     assert report([pair(0, [C], [C], domain=None)]).by["domain"] == ()
 
 
+def test_a_judge_that_always_takes_the_first_text_has_an_interval_with_width_everywhere() -> None:
+    found = report([pair(i, [C], [R]) for i in range(4)])
+    (row,) = found.by["domain"]
+    for estimate in (found.accuracy, row.estimate):
+        assert (estimate.score, estimate.method) == (0.5, "wilson")
+        assert estimate.low is not None
+        assert estimate.high is not None
+        assert estimate.low < 0.5 < estimate.high
+
+
 def test_a_perfect_score_has_a_wilson_interval() -> None:
     found = report([pair(i, [C], [C]) for i in range(40)])
     assert (found.accuracy.high, found.accuracy.method) == (1.0, "wilson")

@@ -166,6 +166,22 @@ def test_a_rate_of_exactly_one_gets_an_interval_with_width(k: int) -> None:
     assert interval.low < 1.0 == interval.high
 
 
+@pytest.mark.parametrize("k", [2, 5, 60])
+@pytest.mark.parametrize("rate", [0.5, 1 / 3, 0.7])
+def test_a_rate_without_variation_gets_an_interval_with_width(k: int, rate: float) -> None:
+    counts = [1 + place % 3 for place in range(k)]
+    interval = ratio_interval([rate * n for n in counts], counts, stream(0, "x"), limits=(0, 1), rate=True)
+    assert interval is not None
+    assert (interval.method, interval.n_clusters) == ("wilson", k)
+    assert (interval.low, interval.high) == pytest.approx(wilson(rate, k))
+
+
+def test_means_that_are_no_rates_keep_their_method_without_variation() -> None:
+    interval = ratio_interval([7.0] * 5, [1] * 5, stream(0, "x"), limits=(1, 10))
+    assert interval is not None
+    assert (interval.low, interval.high, interval.method) == (7.0, 7.0, "t")
+
+
 def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
     generator = np.random.Generator(np.random.PCG64(11))
     covered = 0
