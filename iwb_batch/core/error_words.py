@@ -50,6 +50,9 @@ class ProviderError:
         return not self.words.isdisjoint(words)
 
 
+_NO_ERROR = ProviderError()
+
+
 def find(body: object, top: object) -> ProviderError:
     """Find the error of a line.
 
@@ -61,7 +64,7 @@ def find(body: object, top: object) -> ProviderError:
         error = _read(candidate)
         if error is not None:
             return error
-    return ProviderError()
+    return _NO_ERROR
 
 
 def http_status(value: object, error: ProviderError) -> int | None:

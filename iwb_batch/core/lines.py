@@ -34,21 +34,15 @@ def split_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """
     rest: list[bytes] = []
     for chunk in chunks:
-        start = 0
-        while (end := chunk.find(b"\n", start)) >= 0:
-            rest.append(chunk[start:end])
-            yield _line(rest)
-            rest = []
-            start = end + 1
-        if start < len(chunk):
-            rest.append(chunk[start:])
-    if rest:
-        yield _line(rest)
-
-
-def _line(parts: list[bytes]) -> bytes:
-    whole = parts[0] if len(parts) == 1 else b"".join(parts)
-    return whole.removesuffix(b"\r")
+        first, *others = chunk.split(b"\n")
+        rest.append(first)
+        if others:
+            yield b"".join(rest).removesuffix(b"\r")
+            rest = [others.pop()]
+            for line in others:
+                yield line.removesuffix(b"\r")
+    if any(rest):
+        yield b"".join(rest).removesuffix(b"\r")
 
 
 def parse_object(line: bytes) -> dict[str, Any] | UnreadableLine:

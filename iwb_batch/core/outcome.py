@@ -84,6 +84,8 @@ def reading_without_line(outcome: Outcome, detail: str | None = None) -> Reading
 
 def _by_code(error: error_words.ProviderError) -> Outcome | None:
     """Outcomes that the provider's code names, whatever the status."""
+    if not error.words:
+        return None
     if error.has(error_words.EXPIRED):
         return Outcome.EXPIRED
     if error.has(error_words.CANCELLED):
@@ -143,19 +145,18 @@ def _content(value: object) -> tuple[str | None, str | None]:
 
 
 def _usage(counts: Mapping[str, Any]) -> Usage:
+    prompt, completion = _dict(counts.get("prompt_tokens_details")), _dict(counts.get("completion_tokens_details"))
     return Usage(
-        prompt_tokens=_count(counts.get("prompt_tokens")),
-        cached_tokens=_count(_dict(counts.get("prompt_tokens_details")).get("cached_tokens")),
-        completion_tokens=_count(counts.get("completion_tokens")),
-        reasoning_tokens=_count(_dict(counts.get("completion_tokens_details")).get("reasoning_tokens")),
+        _count(counts.get("prompt_tokens")),
+        _count(prompt.get("cached_tokens")),
+        _count(counts.get("completion_tokens")),
+        _count(completion.get("reasoning_tokens")),
     )
 
 
 def _count(value: object) -> int | None:
     """A token count; None for anything that is no whole number from 0 to what SQLite can hold."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value if 0 <= value <= LARGEST_COUNT else None
+    return value if type(value) is int and 0 <= value <= LARGEST_COUNT else None
 
 
 def _text(value: object) -> str | None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
+import orjson
+
 from iwb_batch.core import objects, reasoning
 from iwb_batch.core.lines import clean_text, clean_value, describe
 from iwb_batch.model import Judgement, Outcome, PairOrder
@@ -59,6 +61,7 @@ class VerdictReader:
         import jsonschema_rs
 
         self._keys = keys
+        self._both = frozenset(keys)
         self._messages = jsonschema.Draft202012Validator(schema)
         self._is_valid: Callable[[object], bool] = jsonschema_rs.Draft202012Validator(dict(schema)).is_valid
 
@@ -69,6 +72,9 @@ class VerdictReader:
         text is refused when it occurs in one of them, white space aside, since a candidate that plants a
         verdict must not set its own score. Never raises for any text.
         """
+        plain = self._plain(text)
+        if plain is not None:
+            return plain
         text, replaced = clean_text(text)
         notes = (SURROGATE,) if replaced else ()
         try:
@@ -78,6 +84,24 @@ class VerdictReader:
         else:
             return self._check(value, notes)
         return self._unwrap(text, candidate_texts, notes, why)
+
+    def _plain(self, text: str) -> Verdict | None:
+        """The verdict of an answer that is nothing but a valid object with the two keys; None: read it carefully.
+
+        The same verdict as the careful way, several times faster. What the fast parser would pass over in silence
+        is a key said twice; then there are more quotes in the text than its keys and values account for.
+        """
+        if "\\u" in text:
+            return None
+        try:
+            value = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return None
+        if type(value) is not dict or value.keys() != self._both or type(value[self._keys[0]]) is float:
+            return None
+        strings = [entry for entry in value.values() if type(entry) is str]
+        quotes = 2 * (len(value) + len(strings)) + sum(entry.count('"') for entry in strings)
+        return Verdict(value) if text.count('"') == quotes and self._passes(value) else None
 
     def _unwrap(
         self, text: str, candidate_texts: Sequence[str], notes: tuple[str, ...], why: str

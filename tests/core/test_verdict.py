@@ -475,6 +475,50 @@ def test_every_wrapping_gives_the_same_verdict(score: int, reason: str) -> None:
             assert valid(text).value == value
 
 
+class Careful(VerdictReader):
+    """The reader without its short way."""
+
+    def _plain(self, text: str) -> Verdict | None:
+        return None
+
+
+CAREFUL = Careful(load("judgement.schema.json"))
+KEYS = st.sampled_from(['"score"', '"reason"', '"sc\\u006fre"', '"extra"', "score"])
+TOKENS = st.sampled_from(
+    [
+        *("7", "0", "-0", "7.0", "1e1", "07", "10", "11", "true", "null", "NaN", "18446744073709551616", "[7]"),
+        *(
+            '"r"',
+            '""',
+            '" "',
+            '"\\""',
+            '"\\\\"',
+            '"\\u0022\\u0022"',
+            '"\\ud800"',
+            '"\\n"',
+            '"\n"',
+            '"\ud800"',
+            '"a\\/b"',
+        ),
+    ]
+)
+MEMBERS = st.lists(st.tuples(KEYS, TOKENS).map(":".join), min_size=1, max_size=4).map(",".join)
+
+
+@settings(deadline=None, derandomize=True, max_examples=3_000)
+@given(MEMBERS, st.sampled_from(["", " ", "\n", "\ufeff", "\x0b", "x", "}"]))
+def test_the_short_way_reads_what_the_careful_way_reads(members: str, around: str) -> None:
+    text = f"{around}{{{members}}}{around}"
+    assert SCORES.read(text) == CAREFUL.read(text)
+
+
+def test_a_plain_verdict_takes_the_short_way() -> None:
+    for text in (PLAIN, '{"reason": "she said \\"no\\" \\\\ नमस्ते\\n", "score": 3}', ' {"score": 1, "reason": "r"} '):
+        assert SCORES._plain(text) == CAREFUL.read(text)
+    for text in ('{"score": 7, "score": 7, "reason": "r"}', '{"score": 7.0, "reason": "r"}', f"```{PLAIN}```"):
+        assert SCORES._plain(text) is None
+
+
 def test_deep_extra_keys_do_not_crash() -> None:
     depth = sys.getrecursionlimit() // 2
     text = '{"score": 7, "reason": "r", "x": ' + "[" * depth + "]" * depth + "}"
