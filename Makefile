@@ -38,6 +38,11 @@ test-pages: $(VENV)/installed-dev ## try the HTML pages in a real browser
 sweep: $(VENV)/installed-dev ## the long tests: every fault at every point, kills, thousands of random schedules
 	$(BIN)/python -m pytest tests/sweep -n auto
 
+# Options: make bench BENCH='--only build,ingest --repeat 3'; BENCH='--help' lists them.
+.PHONY: bench
+bench: $(VENV)/installed ## time and memory beside plain scripts and floors, as ratios; some ten minutes
+	@$(BIN)/python -m tests.bench $(BENCH)
+
 .PHONY: lint
 lint: $(VENV)/installed-dev ## ruff, format, types
 	$(BIN)/ruff check

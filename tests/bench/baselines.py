@@ -101,6 +101,9 @@ SCHEMA = {
     },
 }
 
+COLUMNS = {"score": int}
+"""Left alone, the library takes the type of a column from the first row, which may have no score."""
+
 
 def _content(record: dict[str, Any]) -> str | None:
     choices = record["response"]["body"].get("choices")
@@ -143,7 +146,9 @@ def typical_ingest(answers: str, database: str) -> Callable[[], None]:
                 yield _row(record, content, verdict(content))
 
     def work() -> None:
-        sqlite_utils.Database(database).table("scores").upsert_all(rows(), pk="custom_id", batch_size=1_000)
+        sqlite_utils.Database(database).table("scores").upsert_all(
+            rows(), pk="custom_id", batch_size=1_000, columns=COLUMNS
+        )
 
     return work
 
@@ -167,7 +172,7 @@ def naive_ingest(answers: str, database: str, lines: int) -> Callable[[], None]:
             for line in islice(source, lines):
                 record = json.loads(line)
                 content = _content(record)
-                table.upsert(_row(record, content, verdict(content)), pk="custom_id")
+                table.upsert(_row(record, content, verdict(content)), pk="custom_id", columns=COLUMNS)
 
     return work
 

@@ -17,7 +17,7 @@ class Sizes:
     requests: int = 10_000
     shapes: tuple[str, ...] = ("large", "small")
     repeat: int = 5
-    naive_lines: int = 1_000
+    naive_lines: int = 500
     upload: int = 200_000_000
     scores: int = 100_000
     growth: tuple[int, ...] = (10_000, 100_000)

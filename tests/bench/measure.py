@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -169,6 +169,6 @@ def in_turns(table: Table, variants: Sequence[Variant], repeat: int, folder: Pat
             run = once(variant, place)
             if turn == 0:
                 variant.check(place, run)
-            table.runs[variant.name].append(run)
+            table.runs[variant.name].append(replace(run, value=None))
             shutil.rmtree(place)
     return table
