@@ -109,8 +109,8 @@ class BatchEnd:
 
     status: str
     began: bool
-    claimed: int
-    """Lines the provider's request_counts claim (completed + failed); 0 when unknown."""
+    claimed: int | None
+    """Lines the provider's request_counts claim (completed + failed); None when it gives no counts."""
     held: int
     """Lines its files hold; once they are read, the attempts that got one of them."""
 
@@ -119,7 +119,7 @@ def outcome_without_line(end: BatchEnd) -> tuple[Outcome, str | None]:
     """Outcome and detail of attempts that have no line in either file of an ended batch."""
     if end.status == GONE:
         return Outcome.MISSING, GONE
-    if end.claimed > end.held or end.status == "completed":
+    if (end.claimed or 0) > end.held or end.status == "completed":
         return Outcome.MISSING, MAYBE_PAID
     if end.status == "expired":
         return Outcome.EXPIRED, None
@@ -129,12 +129,15 @@ def outcome_without_line(end: BatchEnd) -> tuple[Outcome, str | None]:
 
 
 def is_whole(end: BatchEnd, *, has_files: bool, expected: int) -> bool:
-    """True when the files hold all the provider claims, so that the batch can be collected."""
+    """True when the files hold all the provider claims, so that the batch can be collected.
+
+    A batch that ran and names no file and no counts says nothing yet: its file ids may come after its status.
+    """
     if end.status == GONE:
         return True
-    if end.status == "completed" and not has_files:
+    if not has_files and (end.status == "completed" or (end.claimed is None and end.began)):
         return False
-    return end.held >= min(end.claimed, expected)
+    return end.held >= min(end.claimed or 0, expected)
 
 
 class Refusal(StrEnum):

@@ -125,6 +125,22 @@ def test_completed_without_file_ids_is_read_again_then_missing(build: Build) -> 
     check_invariants(world, paid_once=False)
 
 
+@pytest.mark.parametrize("kind", ["expired", "cancelled", "failed_midway"])
+def test_a_batch_that_ran_and_names_neither_files_nor_counts_is_read_again(
+    build: Build, expected: Scores, kind: str
+) -> None:
+    """Its answers are paid for; that nothing is said of them yet must not send them again."""
+    silent = [BatchFault(fault="null_counts", nth=(1,)), BatchFault(fault="late_output", reads=2, nth=(1,))]
+    world = build(faults=plan(batches=[*silent, BatchFault(fault=kind, share=0.5, nth=(1,))]))
+    code = world.finish()
+    if kind == "cancelled":
+        assert (code, world.resume().code) == (4, 0)
+        code = world.finish()
+    assert code == 0
+    check_invariants(world)
+    assert (world.scores(), unaccounted(world)) == (expected, [])
+
+
 def test_settling_does_not_run_while_nobody_looks(build: Build) -> None:
     """The batch ends, the machine sleeps longer than --settle, and the first look afterwards finds a short file."""
     faults = FaultPlan(batches=[BatchFault(fault="short_output", share=0.4, reads=3, nth=(1,))])
