@@ -9,7 +9,7 @@ CREATE TABLE run (
   name TEXT NOT NULL,                                        -- name of the run folder
   created_at TEXT NOT NULL,
   standing TEXT NOT NULL DEFAULT 'running'
-    CHECK (standing IN ('running', 'stopped', 'halted')),    -- stopped: by cancel; halted: by a systematic failure
+    CHECK (standing IN ('running', 'stopped', 'halted')),    -- stopped: by cancel; halted: by a systematic failure or a refused batch
   standing_reason TEXT,                                      -- why it is stopped or halted, in the provider's words
   benchmark TEXT NOT NULL,                                   -- benchmark module
   protocol TEXT NOT NULL CHECK (protocol IN ('rubric', 'pairwise', 'pointwise', 'generate')),

@@ -6,7 +6,7 @@ from iwb_batch.errors import ProviderRefused, Unreachable
 from iwb_batch.model import BatchState
 from iwb_batch.store import batches, views
 from iwb_batch.store.batches import BatchRow
-from iwb_batch.workflow import pilot
+from iwb_batch.workflow import pilot, standing
 from iwb_batch.workflow.receive import poll, receive
 from iwb_batch.workflow.reconcile import reconcile
 from iwb_batch.workflow.request_files import write_request_files
@@ -98,9 +98,15 @@ def tell_refusals(session: Session) -> None:
         reasons, session.refusals = session.refusals, []
         raise ProviderRefused(
             reasons[0] + (f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""),
-            hint="Nothing more is sent. Mend the cause, then `iwb-batch collect --retry OUTCOME` (after a halt) or"
-            " `iwb-batch submit --run NAME`.",
+            hint=_way_on(session),
         )
+
+
+def _way_on(session: Session) -> str:
+    way = f"iwb-batch submit --run {session.run.name}"
+    if session.run.standing == "halted" and not standing.is_for_refusal(session.database):
+        way = "iwb-batch collect --retry OUTCOME"
+    return f"Nothing more is sent. Mend the cause, then `{way}`."
 
 
 def tell_unreachable(session: Session) -> None:

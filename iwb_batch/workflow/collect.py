@@ -13,7 +13,7 @@ from iwb_batch.providers.base import Ambiguous, Rejected, Unavailable
 from iwb_batch.providers.files import HOST
 from iwb_batch.store import batches, plan, views
 from iwb_batch.store.batches import BatchRow
-from iwb_batch.workflow import advance, given, online, opening, pilot
+from iwb_batch.workflow import advance, given, online, opening, pilot, standing
 from iwb_batch.workflow.receive import CANCEL_ASKED, poll, receive
 from iwb_batch.workflow.reconcile import adopt, is_of, reconcile
 from iwb_batch.workflow.send import waiting_reason
@@ -93,9 +93,9 @@ def _tell(session: Session, code: int) -> None:
         why = waiting_reason(session)
         line += f" ({why})" if why else ""
     session.progress.say(line)
-    run = session.run
-    if run.standing != "running":
-        session.progress.warn(f"the run is {run.standing}: {run.standing_reason or 'by hand'}")
+    halted = standing.told(session.database)
+    if halted is not None:
+        session.progress.warn(halted)
 
 
 def _apply(session: Session, by_hand: ByHand, confirm: Confirm) -> None:

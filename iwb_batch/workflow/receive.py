@@ -13,6 +13,7 @@ from iwb_batch.workflow.download import Arrived, download_both
 from iwb_batch.workflow.ingest import Download, store_lines
 from iwb_batch.workflow.send import delete_input, queue_full
 from iwb_batch.workflow.session import Session, words
+from iwb_batch.workflow.standing import halt_for
 
 CANCEL_ASKED = "cancel_asked"
 """Event of a batch whose cancellation this run asked for."""
@@ -183,11 +184,13 @@ def _refused(session: Session, batch: BatchRow) -> None:
         _plan_again(session, batch, BatchState.PLANNED, said, 1)
         session.progress.warn(f"{batch.file_name}: {said}; uploading it afresh once")
         return
-    _plan_again(session, batch, BatchState.PLANNED, said, 0)
-    session.refusals.append(f"batch for {batch.file_name} refused: {said}")
+    with session.database.transaction():
+        again = _plan_again(session, batch, BatchState.PLANNED, said, 0)
+        reason = halt_for(session, again)
+    session.refusals.append(reason)
 
 
-def _plan_again(session: Session, batch: BatchRow, state: BatchState, said: str, fresh_uploads: int) -> None:
+def _plan_again(session: Session, batch: BatchRow, state: BatchState, said: str, fresh_uploads: int) -> BatchRow:
     """Drop a refused batch and plan another over the same file; with ``uploaded`` the file stays where it is."""
     uploaded = state is BatchState.UPLOADED
     with session.database.transaction():
@@ -206,6 +209,7 @@ def _plan_again(session: Session, batch: BatchRow, state: BatchState, said: str,
         assert again is not None, "just planned"
         if uploaded:
             queue_full(session, again, said)
+        return again
 
 
 def take_online(session: Session, batch: BatchRow, answers_file: Download) -> None:

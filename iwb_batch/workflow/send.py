@@ -12,6 +12,7 @@ from iwb_batch.store import answers, batches, views
 from iwb_batch.store.batches import BatchRow
 from iwb_batch.workflow.clock import seconds_of, stamp
 from iwb_batch.workflow.session import Session, retry_moment, words
+from iwb_batch.workflow.standing import halt_for
 
 INPUT_EXPIRES_AFTER = 30 * 24 * 3600
 """Seconds an input file lives at the provider; with an expiry the quota is 10,000 files instead of 500."""
@@ -211,11 +212,16 @@ def _not_known(session: Session, batch: BatchRow, error: Rejected) -> None:
 
 def _fresh_upload(session: Session, batch: BatchRow, why: str) -> None:
     if batch.fresh_uploads >= 1:
-        # The next command starts over: by then the user has mended the cause.
-        batches.move(session.database, batch, BatchState.PLANNED, input_file_id=None, fresh_uploads=0, error=why)
+        with session.database.transaction():
+            # The user starts over: by then the cause is mended.
+            batch = batches.move(
+                session.database, batch, BatchState.PLANNED, input_file_id=None, fresh_uploads=0, error=why
+            )
+            halt_for(session, batch)
         raise ProviderRefused(
             f"{batch.file_name}: {why} (again after a fresh upload)",
-            hint="Nothing of this file was judged or billed. Run `iwb-batch doctor` for the file round trip.",
+            hint="Nothing of this file was judged or billed. Run `iwb-batch doctor` for the file round trip, then"
+            f" `iwb-batch submit --run {session.run.name}`.",
         )
     delete_input(session, batch)
     batches.move(
@@ -317,8 +323,9 @@ def _refused_at_create(session: Session, batch: BatchRow, error: Rejected) -> No
         _fresh_upload(session, batch, said)
         return
     raise ProviderRefused(
-        f"batch for {batch.file_name} refused: {said}",
-        hint="Nothing of this file was judged or billed. Mend the cause, then run the same command again.",
+        halt_for(session, batch),
+        hint="Nothing of this file was judged or billed, and nothing more is sent. Mend the cause, then"
+        f" `iwb-batch submit --run {session.run.name}` (or run the same command again, if it was submit).",
     )
 
 

@@ -11,6 +11,7 @@ from iwb_batch.report.status import BatchLine, RunState, StatusData, Tokens
 from iwb_batch.store import batches, numbers, views
 from iwb_batch.store.database import Database
 from iwb_batch.workflow.clock import Clock, seconds_of
+from iwb_batch.workflow.standing import told
 
 COMPLETE, OPEN, INCOMPLETE = 0, 3, 4
 
@@ -33,7 +34,7 @@ def standing(database: Database, clock: Clock) -> StatusData:
         cost_usd=facts.cost_usd,
         eta_seconds=_eta(database, clock),
         rehearsal=facts.rehearsal,
-        messages=tuple(_messages(run, database)),
+        messages=tuple(_messages(database)),
     )
 
 
@@ -50,9 +51,10 @@ def _batch_line(row: dict[str, Any]) -> BatchLine:
     )
 
 
-def _messages(run: views.Run, database: Database) -> Iterator[str]:
-    if run.standing != "running":
-        yield f"the run is {run.standing}: {run.standing_reason or 'by hand'}"
+def _messages(database: Database) -> Iterator[str]:
+    halted = told(database)
+    if halted is not None:
+        yield halted
     for batch in batches.in_state(database, BatchState.CREATING):
         yield (
             f"batch {batch.batch_id} ({batch.file_name}) is ambiguous: `collect` looks for it at the provider;"

@@ -18,7 +18,7 @@ from iwb_batch.providers.base import BatchProvider
 from iwb_batch.store import batches, plan, views
 from iwb_batch.store import database as db
 from iwb_batch.store.database import Database
-from iwb_batch.workflow import advance, continuing, opening
+from iwb_batch.workflow import advance, continuing, opening, standing
 from iwb_batch.workflow import folder as folders
 from iwb_batch.workflow.clock import Clock
 from iwb_batch.workflow.folder import RunFolder
@@ -234,9 +234,12 @@ def _continue(session: Session, confirm: Confirm, *, resume: bool) -> Submitted:
 
 
 def _restart(session: Session, confirm: Confirm, *, resume: bool) -> None:
-    """A stopped run goes on only when it is named; a halted one only by ``collect --retry``."""
+    """A stopped run goes on only when it is named; a halted one by ``collect --retry``, or here after a refusal."""
     run = session.run
     if run.standing == "halted":
+        if standing.is_for_refusal(session.database):
+            session.stand("running", None)
+            return
         raise ProviderRefused(
             f"run {run.name} is halted: {run.standing_reason}",
             hint="When the cause is mended: `iwb-batch collect --retry rejected,filtered`.",
