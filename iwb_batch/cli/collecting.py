@@ -59,7 +59,7 @@ class _Outcomes(Lines):
 @click.option("--close", is_flag=True, help="Provider files: give up what is still awaited as missing.")
 @click.option("--finish-online", is_flag=True, help="Ask what waits for another attempt online, at the online price.")
 @click.option("--online-judge", type=TEXT, metavar="DEPLOYMENT", help="Deployment for --finish-online.")
-@click.option("--notify", type=TEXT, metavar="COMMAND", help="Run this once when the run is done.")
+@click.option("--notify", type=TEXT, metavar="COMMAND", help="Run this once when the run is done or halted.")
 @click.option("--retry", type=_Outcomes(), help="Give failed requests of these outcomes (or 'all') a fresh budget.")
 @click.option(
     "--adopt",
@@ -105,7 +105,8 @@ def collect(context: click.Context, /, arguments: tuple[str, ...], **given: Any)
         clock=Clock(),
         progress=console,
     ) as session:
-        code = use_case.collect(session, by_hand, confirm)
+        with notify.on_halt(session, given["notify"]):
+            code = use_case.collect(session, by_hand, confirm)
         if given["notify"] and code != 3:
             notify.notify_once(session, given["notify"], code)
         if given["delete_remote"] and confirm("delete this run's collected files at the provider?"):

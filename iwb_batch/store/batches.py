@@ -172,6 +172,17 @@ def has_event(database: Database, *kinds: str, batch_id: int | None = None) -> b
     )
 
 
+def has_event_since(database: Database, kind: str, *since: str) -> bool:
+    """True when this event came after the last one of the kinds ``since`` (at any time, where there is none)."""
+    return bool(
+        database.value(
+            "SELECT EXISTS (SELECT 1 FROM event WHERE kind = ? AND event_id > coalesce("
+            " (SELECT max(event_id) FROM event WHERE kind IN (SELECT value FROM json_each(?))), 0))",
+            (kind, json.dumps(since)),
+        )
+    )
+
+
 def durations(database: Database) -> list[float]:
     """Seconds from submission to end of this run's ended batches, for the ETA."""
     return [

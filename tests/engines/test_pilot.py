@@ -74,3 +74,26 @@ def test_notify_stays_silent_while_the_run_goes_on(cli: Cli, emulate: Emulation,
     told = tmp_path / "told"
     assert cli("collect", "--wait", "0", "--notify", f"touch {told}").code == 3
     assert not told.exists()
+
+
+def test_notify_tells_a_halt_and_after_the_user_went_on_the_end(cli: Cli, emulate: Emulation, tmp_path: Path) -> None:
+    emulate(faults={"batches": [{"fault": "all_errored", "kind": "rejected", "times": 1}]})
+    cli.submit(inputs(tmp_path / "in", 1), "--yes")
+    told = tmp_path / "told"
+    command = f'echo "$IWB_EXIT_CODE" >> {told}'
+    assert cli.collect("--notify", command).code == 5
+    assert cli.collect("--notify", command).code == 4
+    assert told.read_text(encoding="utf-8") == "5\n"
+    assert cli.collect("--retry", "all", "--yes", "--notify", command).code == 0
+    assert cli.collect("--notify", command).code == 0
+    assert told.read_text(encoding="utf-8") == "5\n0\n"
+
+
+def test_notify_stays_silent_where_the_next_command_may_go_on(
+    cli: Cli, emulate: Emulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emulate()
+    cli.submit(inputs(tmp_path / "in", 1), "--yes")
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "another")
+    assert cli.collect("--notify", f"touch {tmp_path / 'told'}").code == 5
+    assert not (tmp_path / "told").exists()
