@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
 
 import orjson
 
@@ -19,9 +20,11 @@ from iwb_batch.core.lines import UnreadableLine, parse_object
 from iwb_batch.errors import UsageError
 from iwb_batch.model import CustomId, Request
 
+Made = TypeVar("Made")
+
 URL = "/v1/chat/completions"
+REMEMBERED_TEXTS = 8
 MAX_CUSTOM_ID = 64
-CACHED_FIELDS = 16
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _RUN_ID = re.compile(r"([0-9a-f]{10})-i[0-9]")
@@ -71,6 +74,28 @@ class Template:
         return "".join(pieces)
 
 
+class Lately(Generic[Made]):
+    """A function of texts that remembers what it made of the last few.
+
+    They are known again by identity: to look a long text up by its value costs as much as to escape it, and
+    the requests of one item are made one after the other from the very same objects.
+    """
+
+    def __init__(self, make: Callable[[str], Made]) -> None:
+        """Nothing is made yet."""
+        self._make = make
+        self._made: deque[tuple[str, Made]] = deque(maxlen=REMEMBERED_TEXTS)
+
+    def __call__(self, text: str) -> Made:
+        """What ``make`` returns for the text."""
+        for known, made in self._made:
+            if known is text:
+                return made
+        made = self._make(text)
+        self._made.appendleft((text, made))
+        return made
+
+
 class LineRenderer:
     """Renders requests of one run as lines of a request file."""
 
@@ -100,10 +125,14 @@ class LineRenderer:
         self._pieces = [b'{"custom_id":"', b"", opening + literals[0]]
         for literal in literals[1:]:
             self._pieces += (b"", literal)
+        self._places = [
+            (name, [3 + 2 * n for n, other in enumerate(self._template.names) if other == name])
+            for name in dict.fromkeys(self._template.names)
+        ]
         self._pieces[-1] += b'"}],"' + escape(token_parameter) + b'":'
         self._closing = b"," + _one_line(orjson.dumps(dict(extra_body)))[1:] + b"}\n" if extra_body else b"}}\n"
-        self._cache: dict[str, bytes] = {}
-        # A line is what all lines share and pieces that are read back one by one; so one line is enough to check.
+        self._escaped = Lately(escape)
+        # A line is what all lines share and texts that are escaped one by one; so one line is enough to check.
         fault = check_request_line(self.line("a", dict.fromkeys(self._template.names, ""), 1))
         if fault is not None:
             raise UsageError(f"no request can be made for the judge {model!r}: {fault}", hint="Check --judge.")
@@ -118,32 +147,21 @@ class LineRenderer:
         """One line, ending in its only ``\\n``: UTF-8, only U+2028, U+2029, U+0085 escaped beyond JSON's needs.
 
         Keys in the order custom_id, method, url, body; in the body model, messages, the token
-        parameter, extras. Every piece is read back once. ValueError: a field holds a lone surrogate.
-        KeyError: a field is missing.
+        parameter, extras. ValueError: a field holds a lone surrogate. KeyError: a field is missing.
         """
-        pieces = self._pieces.copy()
+        pieces, escaped = self._pieces.copy(), self._escaped
         pieces[1] = escape(custom_id)
-        for place, name in enumerate(self._template.names):
-            pieces[3 + 2 * place] = self._escaped(fields[name])
-        pieces.append(b"%d" % token_limit)
-        pieces.append(self._closing)
+        for name, places in self._places:
+            text = escaped(fields[name])
+            for place in places:
+                pieces[place] = text
+        pieces += (b"%d" % token_limit, self._closing)
         return b"".join(pieces)
 
     def messages(self, fields: Mapping[str, str]) -> list[dict[str, str]]:
         """The messages of one request as objects, for showing them or sending them online."""
         user = {"role": "user", "content": self._template.fill(fields)}
         return [{"role": "system", "content": self._system}, user] if self._system else [user]
-
-    def _escaped(self, text: str) -> bytes:
-        known = self._cache.get(text)
-        if known is None:
-            known = escape(text)
-            if orjson.loads(b'"' + known + b'"') != text:
-                raise ValueError("a text to be sent does not come back from its JSON form")
-            if len(self._cache) >= CACHED_FIELDS:
-                del self._cache[next(iter(self._cache))]
-            self._cache[text] = known
-        return known
 
 
 def escape(text: str) -> bytes:

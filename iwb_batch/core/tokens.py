@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Protocol
 
-from iwb_batch.core.render import Template
+from iwb_batch.core.render import Lately, Template
 
 TOKENS_PER_MESSAGE = 4
 TOKENS_FOR_REPLY = 3
-CACHED_FIELDS = 16
 BYTES_PER_LATIN_TOKEN = 4.4
 CHARS_PER_OTHER_TOKEN = 1.5
 SCRIPTS: tuple[tuple[int, int, float], ...] = (
@@ -110,26 +109,17 @@ class PromptTokens:
         """Remember what all requests share; it is counted with the first request."""
         parsed = Template(template)
         self.label = counter.label
-        self._counter = counter
+        self._count = counter.count
         self._names = parsed.names
         self._shared = [text for text in (*parsed.literals, *extra, system) if text]
         self._framing = (2 if system else 1) * TOKENS_PER_MESSAGE + TOKENS_FOR_REPLY
-        self._known: dict[str, int] = {}
+        self._of = Lately(counter.count)
 
     def count(self, fields: Mapping[str, str]) -> int:
         """Tokens of one request, message framing included. KeyError: a field is missing."""
-        return self._fixed + sum(self._field(fields[name]) for name in self._names)
+        return self._fixed + sum(self._of(fields[name]) for name in self._names)
 
     @cached_property
     def _fixed(self) -> int:
         # Not before it is asked for: the vocabulary takes half a second to load, and collect rarely counts.
-        return sum(map(self._counter.count, self._shared)) + self._framing
-
-    def _field(self, text: str) -> int:
-        known = self._known.get(text)
-        if known is None:
-            known = self._counter.count(text)
-            if len(self._known) >= CACHED_FIELDS:
-                del self._known[next(iter(self._known))]
-            self._known[text] = known
-        return known
+        return sum(map(self._count, self._shared)) + self._framing
