@@ -77,11 +77,6 @@ def read_record(record: Mapping[str, Any], judge: Judge, *, surrogates: bool = F
     )
 
 
-def reading_without_line(outcome: Outcome, detail: str | None = None) -> Reading:
-    """The reading of an attempt that has no line in either file of its batch."""
-    return Reading(outcome=outcome, detail=detail)
-
-
 def _by_code(error: error_words.ProviderError) -> Outcome | None:
     """Outcomes that the provider's code names, whatever the status."""
     if not error.words:

@@ -31,15 +31,8 @@ _LISTED = 20
 _NO_VERDICT = "an order without a valid verdict"
 INTERVALS = (
     "intervals are 95 %, over clusters of pairs with one prompt text: percentile bootstrap with 10,000 resamples, "
-    'below 30 clusters a t interval marked "few clusters", at 0 or 100 % Wilson'
+    'below 30 clusters a t interval marked "few clusters", where all clusters are alike (0 or 100 %, say) Wilson'
 )
-
-
-def render(report: PairReport, form: Format) -> str:
-    """The report as text in one of the four formats."""
-    return render_format(
-        form, document=lambda: document(report), flat=lambda: flat(report), shape=lambda: shape(report)
-    )
 
 
 def document(report: PairReport) -> Document:

@@ -7,13 +7,10 @@ from typing import Any
 
 from iwb_batch.core.pointwise_numbers import PointwiseReport
 from iwb_batch.model import PAIR_SIDES
-from iwb_batch.report.formats import Format
-from iwb_batch.report.formats import render as render_format
 from iwb_batch.report.pairs import (
     INTERVALS,
     group_tables,
     incomplete_note,
-    reward_flat,
     reward_numbers,
     reward_tables,
     seed_tables,
@@ -23,13 +20,6 @@ from iwb_batch.report.run_tables import facts_shape, head, outcome_tables, run_s
 from iwb_batch.report.tables import Document, Number, Table, count, n_of
 
 _RULE = "Accuracy: pairs whose chosen text has the higher score, over all pairs; ties and incomplete pairs are wrong."
-
-
-def render(report: PointwiseReport, form: Format) -> str:
-    """The report as text in one of the four formats."""
-    return render_format(
-        form, document=lambda: document(report), flat=lambda: reward_flat(report.rewards), shape=lambda: shape(report)
-    )
 
 
 def document(report: PointwiseReport) -> Document:

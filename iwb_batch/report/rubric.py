@@ -7,8 +7,6 @@ from typing import Any
 
 from iwb_batch.core.rubric_numbers import RubricReport
 from iwb_batch.core.run_facts import Estimate
-from iwb_batch.report.formats import Format
-from iwb_batch.report.formats import render as render_format
 from iwb_batch.report.run_tables import (
     estimate_shape,
     facts_shape,
@@ -26,13 +24,6 @@ from iwb_batch.report.run_tables import (
 from iwb_batch.report.tables import Cell, Document, Number, Table, count, estimate_cells, n_of
 
 _BAR = 40
-
-
-def render(report: RubricReport, form: Format) -> str:
-    """The report as text in one of the four formats."""
-    return render_format(
-        form, document=lambda: document(report), flat=lambda: flat(report), shape=lambda: shape(report)
-    )
 
 
 def document(report: RubricReport) -> Document:

@@ -11,7 +11,6 @@ from tests.auditing.support import (
     PAIRS,
     RUN,
     TEXTS,
-    Cli,
     clear_credentials,
     copied,
     make_run,
@@ -19,6 +18,7 @@ from tests.auditing.support import (
     rubric_inputs,
     served,
 )
+from tests.cli.support import Cli
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ import sqlite3
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -68,49 +67,6 @@ class Marker:
         return Completion(
             json.dumps({**value, "reason": reason}, ensure_ascii=False), model="gpt-5.4-2026", usage=usage
         )
-
-
-@dataclass
-class Done:
-    """What a command came to."""
-
-    code: int
-    out: str
-    err: str
-
-    def json(self) -> Any:
-        """stdout as JSON."""
-        return json.loads(self.out)
-
-    @property
-    def checks(self) -> dict[str, dict[str, Any]]:
-        """The checks of ``--json`` by name."""
-        found: dict[str, dict[str, Any]] = {check["name"]: check for check in self.json()["checks"]}
-        return found
-
-    @property
-    def broken(self) -> dict[str, str]:
-        """Messages of the broken checks by name."""
-        return {name: check["message"] for name, check in self.checks.items() if check["status"] == "broken"}
-
-    @property
-    def warned(self) -> dict[str, str]:
-        """Messages of the warnings by name."""
-        return {name: check["message"] for name, check in self.checks.items() if check["status"] == "warn"}
-
-
-class Cli:
-    """The command line in this process."""
-
-    def __init__(self, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.runs = runs
-        self._capsys = capsys
-
-    def __call__(self, *arguments: str | Path) -> Done:
-        self._capsys.readouterr()
-        code = command(["--runs-dir", str(self.runs), *map(str, arguments)])
-        out, err = self._capsys.readouterr()
-        return Done(code, out, err)
 
 
 def clear_credentials(patch: pytest.MonkeyPatch) -> None:

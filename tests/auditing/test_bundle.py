@@ -27,8 +27,6 @@ from tests.auditing.support import (
     REASONS,
     RUN,
     TEXTS,
-    Cli,
-    Done,
     flip,
     members,
     relisted,
@@ -38,6 +36,7 @@ from tests.auditing.support import (
     values,
     write_zip,
 )
+from tests.cli.support import Cli, Done
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from iwb_batch.emulator.judge import Completion, LineError
 from iwb_batch.emulator.service import Service
 from iwb_batch.workflow import doctor as use_case
 from iwb_batch.workflow.settings import Options
-from tests.auditing.support import KEY, Cli, Done, served
-from tests.cli.support import ROOT
+from tests.auditing.support import KEY, served
+from tests.cli.support import ROOT, Cli, Done
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ import pytest
 from iwb_batch.cli import run as command
 from iwb_batch.store import database as db
 from iwb_batch.store.checks import INVARIANTS, find
-from tests.auditing.support import PAIRS, RUN, TEXTS, Cli, flip, make_run, rubric_inputs, served, tamper, values
+from tests.auditing.support import PAIRS, RUN, TEXTS, flip, make_run, rubric_inputs, served, tamper, values
+from tests.cli.support import Cli
 
 
 @pytest.mark.parametrize("name", [RUN, PAIRS, TEXTS])

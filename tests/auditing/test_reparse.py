@@ -13,7 +13,8 @@ import pytest
 
 from iwb_batch import __version__, schemas
 from iwb_batch.workflow.folder import RunFolder, locked
-from tests.auditing.support import PAIRS, RUN, TEXTS, Cli, tamper, values
+from tests.auditing.support import PAIRS, RUN, TEXTS, tamper, values
+from tests.cli.support import Cli
 
 FIRST_VALID = "(SELECT min(reading_id) FROM judgement)"
 READINGS = "SELECT * FROM reading ORDER BY reading_id"

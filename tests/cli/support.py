@@ -142,6 +142,22 @@ class Done:
         """stdout as JSON."""
         return json.loads(self.out)
 
+    @property
+    def checks(self) -> dict[str, dict[str, Any]]:
+        """The checks of ``doctor --json`` by name."""
+        found: dict[str, dict[str, Any]] = {check["name"]: check for check in self.json()["checks"]}
+        return found
+
+    @property
+    def broken(self) -> dict[str, str]:
+        """Messages of the broken checks by name."""
+        return {name: check["message"] for name, check in self.checks.items() if check["status"] == "broken"}
+
+    @property
+    def warned(self) -> dict[str, str]:
+        """Messages of the warnings by name."""
+        return {name: check["message"] for name, check in self.checks.items() if check["status"] == "warn"}
+
 
 class Cli:
     """The command line in this process, with its own folder of runs."""

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iwb_batch.core.lines import parse_noting, parse_object
-from iwb_batch.core.outcome import read_record, reading_without_line
+from iwb_batch.core.outcome import read_record
 from iwb_batch.core.verdict import InvalidVerdict, VerdictReader, score_judgement
 from iwb_batch.model import Judgement, Outcome, Reading, Usage
 
@@ -422,12 +422,6 @@ def test_a_surrogate_elsewhere_in_the_line_is_no_matter_of_the_judgement() -> No
     judgement = read_record(answer(GOOD), judge, surrogates=True).judgement
     assert judgement is not None
     assert judgement.notes == ()
-
-
-@pytest.mark.parametrize("outcome", [Outcome.MISSING, Outcome.EXPIRED, Outcome.CANCELLED, Outcome.NOT_RUN])
-def test_without_a_line(outcome: Outcome) -> None:
-    assert reading_without_line(outcome) == Reading(outcome=outcome)
-    assert reading_without_line(outcome, "maybe_paid").detail == "maybe_paid"
 
 
 JSON = st.recursive(

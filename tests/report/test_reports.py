@@ -18,7 +18,7 @@ from iwb_batch.core.pair_numbers import PairData, PairRow, RewardRow, pair_repor
 from iwb_batch.core.rubric_numbers import ItemRow, RubricData, RubricReport, rubric_report
 from iwb_batch.core.run_facts import RunFacts, UsageRow
 from iwb_batch.model import PairOrder
-from iwb_batch.report import comparison, compat, pairs, rubric
+from iwb_batch.report import comparison, compat, pairs, protocols
 from iwb_batch.report.formats import Format
 from iwb_batch.report.published import PUBLISHED
 from iwb_batch.report.status import BatchLine, StatusData, Tokens
@@ -80,7 +80,7 @@ def rubric_numbers(*, rehearsal: bool = False, rows: Sequence[ItemRow] | None = 
 
 
 def test_rubric_json_has_the_promised_shape() -> None:
-    shape = check("report-rubric", rubric.render(rubric_numbers(), "json"))
+    shape = check("report-rubric", protocols.render(rubric_numbers(), "json"))
     assert (shape["format"], shape["run"], shape["n_items"], shape["n_complete"]) == (1, "run-a", 5, 3)
     assert shape["overall"]["score"] == pytest.approx(19 / 3)
     assert set(shape["by"]) == {"domain", "subdomain", "variant", "language"}
@@ -94,7 +94,7 @@ def test_rubric_json_has_the_promised_shape() -> None:
 
 def test_writing_bench_json_adds_requirements() -> None:
     data = RubricData(facts(benchmark="writing-bench"), items(), {5: 5})
-    shape = check("report-rubric", rubric.render(rubric_report(data), "json"))
+    shape = check("report-rubric", protocols.render(rubric_report(data), "json"))
     assert shape["requirements"] == {
         f"{name}_{kind}": None for name in ("style", "format", "length") for kind in ("R", "C")
     }
@@ -105,23 +105,23 @@ def test_repeats_are_in_json_and_table() -> None:
         facts(repeats=2), items(), {5: 5}, repeat_sets={(5, 6): 3, (7, 7): 1}, repeat_sums={1: (22, 4), 2: (25, 4)}
     )
     report = rubric_report(data)
-    shape = check("report-rubric", rubric.render(report, "json"))
+    shape = check("report-rubric", protocols.render(report, "json"))
     assert shape["self_consistency"]["equal_share"] == 0.25
     assert shape["self_consistency"]["mean_difference"] == 0.75
-    assert "repeats all equal, %" in rubric.render(report, "table")
-    assert "smallest difference of two scores that means something" in rubric.render(report, "table")
-    assert "Mean score by repeat" in rubric.render(report, "table")
+    assert "repeats all equal, %" in protocols.render(report, "table")
+    assert "smallest difference of two scores that means something" in protocols.render(report, "table")
+    assert "Mean score by repeat" in protocols.render(report, "table")
 
 
 def test_an_empty_run_still_gives_a_valid_report() -> None:
-    shape = check("report-rubric", rubric.render(rubric_numbers(rows=[]), "json"))
+    shape = check("report-rubric", protocols.render(rubric_numbers(rows=[]), "json"))
     assert shape["overall"]["score"] is None
     for form in FORMATS:
-        assert rubric.render(rubric_numbers(rows=[]), form)
+        assert protocols.render(rubric_numbers(rows=[]), form)
 
 
 def test_every_mean_stands_beside_its_coverage() -> None:
-    lines = rubric.render(rubric_numbers(), "table").split("\n")
+    lines = protocols.render(rubric_numbers(), "table").split("\n")
     (overall,) = (line for line in lines if line.startswith("Overall  "))
     assert "3 of 5 items" in overall
     assert "6.33" in overall
@@ -133,7 +133,7 @@ def test_every_mean_stands_beside_its_coverage() -> None:
 
 
 def test_table_names_failures_costs_and_formulas() -> None:
-    text = rubric.render(rubric_numbers(), "table")
+    text = protocols.render(rubric_numbers(), "table")
     for expected in (
         "sha256 94b30ed0",
         "gpt-5.4; answered by gpt-5.4-2026-03-05 (18 answers)",
@@ -150,14 +150,14 @@ def test_table_names_failures_costs_and_formulas() -> None:
 
 
 def test_histogram_bars_are_scaled_to_the_most_frequent_score() -> None:
-    lines = rubric.render(rubric_numbers(), "table").split("\n")
+    lines = protocols.render(rubric_numbers(), "table").split("\n")
     start = lines.index("Scores given")
     bars = {line.split()[0]: line.count("#") for line in lines[start + 3 : start + 13]}
     assert (bars["6"], bars["5"], bars["1"]) == (40, 23, 0)
 
 
 def test_csv_has_one_number_a_row() -> None:
-    read = list(csv.DictReader(io.StringIO(rubric.render(rubric_numbers(), "csv"))))
+    read = list(csv.DictReader(io.StringIO(protocols.render(rubric_numbers(), "csv"))))
     overall = next(row for row in read if row["by"] == "overall")
     assert float(overall["score"]) == pytest.approx(19 / 3)
     assert (overall["n_items"], overall["n_complete"]) == ("5", "3")
@@ -166,18 +166,18 @@ def test_csv_has_one_number_a_row() -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_rehearsal_says_so_in_every_format(form: Format) -> None:
-    rehearsed = rubric.render(rubric_numbers(rehearsal=True), form)
+    rehearsed = protocols.render(rubric_numbers(rehearsal=True), form)
     if form in ("table", "markdown"):
         assert "REHEARSAL" in rehearsed.split("\n")[0]
-        assert "REHEARSAL" not in rubric.render(rubric_numbers(), form)
+        assert "REHEARSAL" not in protocols.render(rubric_numbers(), form)
     if form == "json":
         assert json.loads(rehearsed)["rehearsal"] is True
 
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_equal_data_give_equal_bytes(form: Format) -> None:
-    first = rubric.render(rubric_numbers(), form)
-    assert first == rubric.render(rubric_numbers(rows=list(reversed(items()))), form)
+    first = protocols.render(rubric_numbers(), form)
+    assert first == protocols.render(rubric_numbers(rows=list(reversed(items()))), form)
 
 
 def pair_row(
@@ -197,17 +197,17 @@ def pair_rows() -> list[PairRow]:
 
 
 def test_pairs_json_has_the_promised_shape() -> None:
-    shape = check("report-pairs", pairs.render(pair_report(PairData(facts(), pair_rows())), "json"))
+    shape = check("report-pairs", protocols.render(pair_report(PairData(facts(), pair_rows())), "json"))
     assert (shape["n_pairs"], shape["n_judged"], shape["incomplete"]) == (3, 2, ["en:1"])
     assert shape["accuracy"]["score"] == pytest.approx(2 / 3)
     assert shape["accuracy_without_invalid"] == pytest.approx(4 / 5)
     assert shape["by_order"]["rejected-first"]["n"] == 3
     assert shape["published_layout"] == {"en_percent": 75.0, "zh_percent": 50.0, "avg_percent": 62.5}
-    check("report-pairs", pairs.render(pair_report(PairData(facts(), [])), "json"))
+    check("report-pairs", protocols.render(pair_report(PairData(facts(), [])), "json"))
 
 
 def test_pairs_table_prints_per_cent_and_the_published_numbers_marked() -> None:
-    text = pairs.render(pair_report(PairData(facts(), pair_rows())), "table")
+    text = protocols.render(pair_report(PairData(facts(), pair_rows())), "table")
     assert "incomplete, an order without a valid verdict: en:1" in text
     assert "Published, not measured here" in text
     (printed,) = (line for line in text.split("\n") if line.startswith("RM-R1-Qwen2.5-7B"))
@@ -215,7 +215,7 @@ def test_pairs_table_prints_per_cent_and_the_published_numbers_marked() -> None:
     (ours,) = (line for line in text.split("\n") if line.startswith("lekhak-7b"))
     assert ours.split() == ["lekhak-7b", "75.0", "50.0", "62.5"]
     for form in FORMATS:
-        assert pairs.render(pair_report(PairData(facts(), [])), form)
+        assert protocols.render(pair_report(PairData(facts(), [])), form)
 
 
 def test_published_card_rows_have_the_printed_averages() -> None:
@@ -344,10 +344,10 @@ HOSTILE = "=1+1 \x1b[2J | <img onerror=x> \u202e \ud800 数学 🔧\n"
     "render",
     [
         pytest.param(
-            lambda form: rubric.render(rubric_numbers(rows=[items()[0]._replace(domain=HOSTILE)]), form), id="rubric"
+            lambda form: protocols.render(rubric_numbers(rows=[items()[0]._replace(domain=HOSTILE)]), form), id="rubric"
         ),
         pytest.param(
-            lambda form: pairs.render(pair_report(PairData(facts(), [pair_rows()[0]._replace(tag=HOSTILE)])), form),
+            lambda form: protocols.render(pair_report(PairData(facts(), [pair_rows()[0]._replace(tag=HOSTILE)])), form),
             id="pairs",
         ),
         pytest.param(
