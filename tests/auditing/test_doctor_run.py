@@ -308,7 +308,8 @@ def test_a_damaged_page_of_run_db_is_a_broken_check(cli: Cli, run: Path) -> None
     for log in run.glob("run.db-*"):
         log.unlink()
     content = bytearray((run / "run.db").read_bytes())
-    content[3 * 4096 : 3 * 4096 + 64] = b"\xee" * 64
+    page = int.from_bytes(content[16:18])  # the size of a page, as the head of the file says
+    content[3 * page : 3 * page + 64] = b"\xee" * 64
     (run / "run.db").write_bytes(bytes(content))
     done = cli("doctor", RUN, "--json")
     assert done.code == 1
