@@ -244,6 +244,8 @@ CREATE TABLE reading (
   system_fingerprint TEXT
 ) STRICT;
 CREATE INDEX reading_by_attempt ON reading (attempt_id);
+-- Few in a healthy run: what may have to be sent again is found without looking at every request.
+CREATE INDEX reading_not_valid ON reading (attempt_id) WHERE outcome <> 'valid';
 
 -- A validated verdict. Exists exactly for readings with outcome 'valid'.
 CREATE TABLE judgement (
@@ -318,6 +320,13 @@ LEFT JOIN reading l ON l.reading_id = (
   SELECT (SELECT max(n.reading_id) FROM reading n WHERE n.attempt_id = a.attempt_id) AS newest
   FROM attempt a WHERE a.request_id = q.request_id AND newest IS NOT NULL ORDER BY a.attempt DESC LIMIT 1)
 LEFT JOIN policy p ON p.outcome = l.outcome;
+
+-- Requests that were never sent or once ended badly: all that may have to be sent, or may have failed. The others
+-- were sent once and are under way or scored. Looking only at these keeps a pass over a large run short.
+CREATE VIEW undecided AS
+SELECT q.request_id FROM request q WHERE NOT EXISTS (SELECT 1 FROM attempt a WHERE a.request_id = q.request_id)
+UNION
+SELECT a.request_id FROM reading r JOIN attempt a ON a.attempt_id = r.attempt_id WHERE r.outcome <> 'valid';
 
 -- One row for each scored rubric request.
 CREATE VIEW score AS

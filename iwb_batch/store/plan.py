@@ -142,7 +142,7 @@ def mark_sendable(database: Database) -> int:
     database.execute(
         "INSERT INTO temp.sendable SELECT s.request_id FROM request_status s JOIN request q USING (request_id)"
         " LEFT JOIN policy p ON p.outcome = s.last_outcome"
-        " WHERE s.status = 'open' AND (s.attempts = 0 OR ("
+        " WHERE s.request_id IN (SELECT request_id FROM undecided) AND s.status = 'open' AND (s.attempts = 0 OR ("
         "   (p.allowed IS NOT NULL OR s.attempts <= q.released)"
         "   AND NOT EXISTS (SELECT 1 FROM attempt_reading a WHERE a.request_id = s.request_id AND a.outcome IS NULL)))"
     )

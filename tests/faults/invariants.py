@@ -40,6 +40,10 @@ def violations(world: World, *, paid_once: bool = True) -> Iterator[str]:
             found = world.rows(sql)
             if found:
                 yield f"{rule}: {found[:3]}"
+        by_view = {"scored": 0, "open": 0, "failed": 0}
+        by_view |= dict(world.rows("SELECT status, count(*) FROM request_status GROUP BY status"))
+        if world.counts() != by_view:
+            yield f"counts {world.counts()} are not those of the view: {by_view}"
         yield from _files_as_hashed(world)
         yield from _raw_lines_as_stored(world)
         yield from _remote_batches(world)
