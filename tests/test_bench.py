@@ -271,10 +271,22 @@ def test_the_program_leaves_with_1_where_an_output_is_wrong(monkeypatch: pytest.
         raise WrongOutput("line 3: another body")
 
     monkeypatch.setitem(program.SECTIONS, "build", wrong)
-    done = CliRunner().invoke(program.main, ["--only", "build", "--work", str(tmp_path)])
+    monkeypatch.setattr(program, "QUICK", SIZES)
+    arguments = [
+        "--quick",
+        "--only",
+        "build,bootstrap",
+        "--work",
+        str(tmp_path),
+        "--json",
+        str(tmp_path / "found.json"),
+    ]
+    done = CliRunner().invoke(program.main, arguments)
     assert done.exit_code == 1
-    assert "error: line 3: another body" in done.output
-    assert list(tmp_path.iterdir()) == []
+    assert "error: build: line 3: another body" in done.output
+    found = json.loads((tmp_path / "found.json").read_bytes())
+    assert found["errors"] == {"build": "line 3: another body"}
+    assert [section["name"] for section in found["sections"]] == ["bootstrap"], "the others were measured"
 
 
 def test_a_section_that_is_none_is_a_usage_error() -> None:

@@ -70,11 +70,19 @@ def versions() -> dict[str, str]:
 
 
 def measure(bench: Bench, names: list[str]) -> dict[str, Any]:
-    """Run sections, print what each found, then the targets; returns everything for the JSON file."""
-    started, sections = datetime.now(UTC), []
+    """Run sections, print what each found, then the targets; returns everything for the JSON file.
+
+    A wrong output ends its section; the others go on.
+    """
+    started, sections, errors = datetime.now(UTC), [], {}
     for name in names:
-        sections.append(SECTIONS[name](bench))
-        click.echo("\n".join(section_lines(sections[-1])))
+        try:
+            sections.append(SECTIONS[name](bench))
+        except WrongOutput as wrong:
+            errors[name] = str(wrong)
+            click.echo(f"error: {name}: {wrong}", err=True)
+        else:
+            click.echo("\n".join(section_lines(sections[-1])))
     targets = [target for section in sections for target in section.targets]
     if targets:
         click.echo("\n".join(target_lines(targets)))
@@ -86,6 +94,7 @@ def measure(bench: Bench, names: list[str]) -> dict[str, Any]:
         "machine": platform.machine(),
         "versions": versions(),
         "sizes": dataclasses.asdict(bench.sizes),
+        "errors": errors,
         "sections": [dataclasses.asdict(section) for section in sections],
         "targets": [{**dataclasses.asdict(target), "reached": target.reached} for target in targets],
     }
@@ -140,13 +149,11 @@ def main(
     folder = Path(tempfile.mkdtemp(prefix="iwb-bench-", dir=work))
     try:
         found = measure(Bench(sizes, folder, lambda line: click.echo(line, err=True), cpu, curator), names)
-    except WrongOutput as wrong:
-        click.echo(f"error: {wrong}", err=True)
-        sys.exit(1)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if target is not None:
         target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    sys.exit(1 if found["errors"] else 0)
 
 
 if __name__ == "__main__":
