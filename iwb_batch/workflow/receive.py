@@ -113,7 +113,8 @@ def _decide(session: Session, batch: BatchRow, arrived: Arrived) -> None:
     why, complaint = arrived.wanting, arrived.complaint
     has_files = bool(batch.output_file_id or batch.error_file_id)
     if why is None and not refused and not lifecycle.is_whole(end, has_files=has_files, expected=batch.n_requests):
-        why = complaint = f"{end.claimed} answers are claimed, {end.held} are there"
+        claimed = "no count of answers is given" if end.claimed is None else f"{end.claimed} answers are claimed"
+        why = complaint = f"{claimed}, {end.held} are there"
     if arrived.cut is not None and session.waiting.settle > 0:
         session.progress.warn(f"{batch.file_name}: {arrived.cut}, the last line is cut off; asked again later")
         return
@@ -127,9 +128,10 @@ def _decide(session: Session, batch: BatchRow, arrived: Arrived) -> None:
 
 def _end(batch: BatchRow, held: int) -> BatchEnd:
     status = (batch.remote_status or "").lower()
-    claimed = (batch.count_completed or 0) + (batch.count_failed or 0)
-    if status == "completed" and batch.count_completed is None and batch.count_failed is None:
-        claimed = batch.n_requests  # completed says of itself that every line was answered
+    claimed: int | None = (batch.count_completed or 0) + (batch.count_failed or 0)
+    if batch.count_completed is None and batch.count_failed is None:
+        # Of itself "completed" says that every line was answered.
+        claimed = batch.n_requests if status == "completed" else None
     return BatchEnd(status, batch.began, claimed, held)
 
 
