@@ -302,8 +302,7 @@ def commands_page() -> str:
     lines = [COMMANDS_HEAD]
     root = click.Context(cli, info_name="iwb-batch")
     lines += ["## iwb-batch", "", "```text", f"iwb-batch {_usage(cli, root)}", "```", "", *_options(cli, "")]
-    for name in cli.list_commands(root):
-        command = cli.commands[name]
+    for name, command in cli.load_all().items():
         usage = _usage(command, click.Context(command, info_name=name, parent=root))
         lines += ["", f"## {name}", "", "```text", f"iwb-batch {name} {usage}", "```", "", _sentence(command.help)]
         lines += ["", *_options(command, name)]
@@ -385,7 +384,7 @@ def commands() -> str:
     """The table of commands for the README."""
     from iwb_batch.cli import cli
 
-    rows = ((f"`{name}`", _sentence(command.help)) for name, command in sorted(cli.commands.items()))
+    rows = ((f"`{name}`", _sentence(command.help)) for name, command in cli.load_all().items())
     return "\n".join(_table(("command", "what it does"), rows))
 
 

@@ -23,6 +23,7 @@ import pytest
 from iwb_batch import schemas
 from iwb_batch.cli import cli
 from iwb_batch.cli import run as run_command
+from iwb_batch.cli.commands import COMMANDS
 from iwb_batch.core.rubric_numbers import ItemRow, RubricData, rubric_report
 from iwb_batch.core.run_facts import RunFacts
 from iwb_batch.core.verdict import InvalidVerdict, VerdictReader
@@ -95,9 +96,7 @@ def test_the_readme_lists_every_page() -> None:
 
 def test_every_command_has_its_section() -> None:
     page = GENERATE.commands_page()
-    assert [title for title in re.findall(r"^## (.+)$", page, re.MULTILINE) if title in cli.commands] == sorted(
-        cli.commands
-    )
+    assert [title for title in re.findall(r"^## (.+)$", page, re.MULTILINE) if title in COMMANDS] == sorted(COMMANDS)
 
 
 def test_comments_of_the_schema_reach_their_columns() -> None:
@@ -116,7 +115,7 @@ def test_a_column_without_a_meaning_is_refused() -> None:
 
 
 def options() -> Iterator[tuple[str, click.Command, click.Option]]:
-    for name, command in cli.commands.items():
+    for name, command in cli.load_all().items():
         for option in command.params:
             if isinstance(option, click.Option):
                 yield name, command, option
@@ -260,7 +259,7 @@ def commands_named() -> Iterator[tuple[str, str, list[str]]]:
 
 
 def test_commands_and_their_options_exist() -> None:
-    known = {name: {opt for p in command.params for opt in p.opts} for name, command in cli.commands.items()}
+    known = {name: {opt for p in command.params for opt in p.opts} for name, command in cli.load_all().items()}
     found = list(commands_named())
     assert {"submit", "collect", "report", "query", "cancel", "emulate"} <= {name for _, name, _ in found}
     wrong = [

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from iwb_batch import __version__
 from iwb_batch.cli import output
+from iwb_batch.cli.commands import Commands
 from iwb_batch.cli.params import PATH
 from iwb_batch.errors import InputError, IwbError, UsageError
 
 
-@dataclass
 class Settings:
     """What stands before the command, and the run at work for the message of an interruption."""
 
-    runs_dir: Path
-    verbose: bool
-    run: str | None = None
+    def __init__(self, runs_dir: Path, *, verbose: bool) -> None:
+        self.runs_dir = runs_dir
+        self.verbose = verbose
+        self.run: str | None = None
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="iwb-batch")
 @click.option(
     "--runs-dir",
@@ -39,29 +38,11 @@ class Settings:
 @click.pass_context
 def cli(context: click.Context, runs_dir: Path, *, verbose: bool) -> None:
     """Judge model-written text with an LLM through the Azure OpenAI Batch API."""
-    context.obj = Settings(runs_dir, verbose)
+    context.obj = Settings(runs_dir, verbose=verbose)
     if verbose:
+        import logging
+
         logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(name)s: %(message)s")
-
-
-def _register() -> None:
-    from iwb_batch.cli import auditing, collecting, emulating, generating, publishing, reading, scoring, submitting
-
-    for module in (submitting, generating, collecting, reading, publishing, scoring, auditing, emulating):
-        for command in module.COMMANDS:
-            _name_twins(command)
-            cli.add_command(command)
-
-
-def _name_twins(command: click.Command) -> None:
-    """Let environment twins follow the option as users write it: --format, whatever its parameter is called."""
-    for option in command.params:
-        if isinstance(option, click.Option) and option.envvar is None:
-            written = max(option.opts, key=len).strip("-")
-            option.envvar = f"IWB_BATCH_{command.name}_{written}".upper().replace("-", "_")
-
-
-_register()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -122,6 +103,8 @@ def _interrupted(settings: Settings | None, stop: BaseException) -> None:
 
 def _unexpected(error: Exception, settings: Settings | None) -> int:
     if settings is not None and settings.verbose:
+        import logging
+
         logging.getLogger(__name__).error("unexpected error", exc_info=error)
     output.message(f"error: unexpected {type(error).__name__}: {error}")
     output.message("  This is a fault of iwb-batch; the run is as it was. Run again with -v for a traceback to report.")

@@ -90,5 +90,5 @@ def test_half_a_pair_in_the_environment_is_refused_with_the_form_awaited(
 
 
 def test_every_option_of_several_values_refuses_a_part_of_a_row_in_the_environment() -> None:
-    options = [option for command in commands.commands.values() for option in command.params if option.nargs > 1]
+    options = [option for command in commands.load_all().values() for option in command.params if option.nargs > 1]
     assert [type(option) for option in options] == [RowOption]

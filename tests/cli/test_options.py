@@ -232,7 +232,7 @@ def test_where_selects_by_value_and_limit_takes_the_first(cli: Cli, two: Inputs,
 
 def options_of_every_command() -> list[tuple[str, click.Option]]:
     found = []
-    for name, command in commands.commands.items():
+    for name, command in commands.load_all().items():
         found += [(name, option) for option in command.params if isinstance(option, click.Option)]
     return found
 
