@@ -17,6 +17,7 @@ from iwb_batch.benchmarks import Orders
 from iwb_batch.benchmarks._reading import ItemReader, digest
 from iwb_batch.core.lines import reason
 from iwb_batch.core.row import Row
+from iwb_batch.core.words import counted
 from iwb_batch.model import Criterion, Item, Request
 
 CRITERIA = 5
@@ -125,7 +126,7 @@ def _checklist(reader: ItemReader) -> list[Any]:
     if not isinstance(value, list):
         raise reader.wrong("'checklist' is not a list")
     if len(value) != CRITERIA:
-        raise reader.wrong(f"{len(value)} criteria instead of {CRITERIA}")
+        raise reader.wrong(f"{counted(len(value), 'criterion', 'criteria')} instead of {CRITERIA}")
     return value
 
 

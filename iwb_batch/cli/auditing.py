@@ -22,6 +22,7 @@ from iwb_batch.cli.params import (
     run_argument,
     yes_option,
 )
+from iwb_batch.core.words import counted
 from iwb_batch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _export_parquet(folder: RunFolder, _form: str, out: Path | None) -> None:
 
     target = out or Path(f"{folder.path.name}.parquet")
     n = tabular.write_parquet(folder, target)
-    output.data(f"{target}  {n} judgements")
+    output.data(f"{target}  {counted(n, 'judgement')}")
 
 
 def _export_dataset(folder: RunFolder, _form: str, out: Path | None) -> None:

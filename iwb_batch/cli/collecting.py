@@ -21,6 +21,7 @@ from iwb_batch.cli.params import (
     wait_option,
     yes_option,
 )
+from iwb_batch.core.words import counted
 from iwb_batch.errors import UsageError
 
 
@@ -110,7 +111,7 @@ def collect(context: click.Context, /, arguments: tuple[str, ...], **given: Any)
         if given["notify"] and code != 3:
             notify.notify_once(session, given["notify"], code)
         if given["delete_remote"] and confirm("delete this run's collected files at the provider?"):
-            console.say(f"{use_case.delete_remote(session)} files deleted at the provider")
+            console.say(f"{counted(use_case.delete_remote(session), 'file')} deleted at the provider")
     return code
 
 
@@ -160,7 +161,7 @@ def cancel(context: click.Context, run: str | None, *, yes: bool, delete_remote:
     ) as session:
         code = use_case.cancel(session)
         if delete_remote:
-            console.say(f"{use_case.delete_remote(session)} files deleted at the provider")
+            console.say(f"{counted(use_case.delete_remote(session), 'file')} deleted at the provider")
     if code == 3:
         console.say("cancelling takes up to 10 minutes; `iwb-batch collect` brings home what was answered")
     return code

@@ -14,6 +14,7 @@ import click
 
 from iwb_batch.cli import output
 from iwb_batch.cli.params import PATH, TEXT, Whole
+from iwb_batch.core.words import counted
 from iwb_batch.errors import IwbError, UsageError
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def _announce(service: Service, address: str, given: Mapping[str, Any]) -> None:
         output.message(f"  lines go to {given['upstream']}, at most {given['concurrency']} at once")
     if given["state"] is not None:
         known, live = service.n_batches
-        output.message(f"  state in {given['state']}: {service.n_files} files, {known} batches, {live} of them go on")
+        held = f"{counted(service.n_files, 'file')}, {counted(known, 'batch', 'batches')}"
+        output.message(f"  state in {given['state']}: {held}, {live} of them to go on")
 
 
 def _serve(service: Service, serving: Callable[[], None], *, kept: bool) -> int:
@@ -104,7 +106,9 @@ def _serve(service: Service, serving: Callable[[], None], *, kept: bool) -> int:
     with suppress(KeyboardInterrupt):
         serving()
     if service.running:
-        output.message(f"waiting for the last {service.running} answers of the endpoint; Ctrl-C again gives them up")
+        output.message(
+            f"waiting for the last {counted(service.running, 'answer')} of the endpoint; Ctrl-C again gives up"
+        )
     with suppress(KeyboardInterrupt):
         service.close()
     output.message("emulator ended" + ("; the same --state goes on from here" if kept else ""))

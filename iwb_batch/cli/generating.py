@@ -21,6 +21,7 @@ from iwb_batch.cli.params import (
     yes_option,
 )
 from iwb_batch.cli.submitting import limit_options
+from iwb_batch.core.words import counted
 from iwb_batch.errors import UsageError
 
 
@@ -76,7 +77,7 @@ def generate(context: click.Context, /, **given: Any) -> int:
     if done.written is None:
         console.say(f"not all responses are in; run the same command again (run {done.folder.path.name})")
     else:
-        console.say(f"{given['out'].name}: {done.written} responses")
+        console.say(f"{given['out'].name}: {counted(done.written, 'response')}")
         output.data(str(given["out"]))
     return done.code
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from iwb_batch.core.grouping import Estimator, Labels, cluster_codes, cluster_sums, key_number
 from iwb_batch.core.run_facts import Estimate
 from iwb_batch.core.statistics import detectable_difference, holm, sign_flip_p, standard_error, stream
+from iwb_batch.core.words import counted
 from iwb_batch.errors import RunError, UsageError
 
 if TYPE_CHECKING:
@@ -259,13 +260,14 @@ def _compared(a: _Run, b: _Run, scale: str, seed: int) -> ComparedPair:
 
 def _flags(a: _Run, b: _Run, missing: tuple[int, int], n_matched: int) -> Iterable[str]:
     if missing[0] != missing[1]:
+        items = counted(n_matched, "item is", "items are")
         yield (
-            f"failure rates differ: {missing[0]} of {n_matched} items are incomplete in {a.run}, "
+            f"failure rates differ: {missing[0]} of {items} incomplete in {a.run}, "
             f"{missing[1]} in {b.run}; what failed is in neither mean"
         )
     only_a, only_b = len(a.items) - n_matched, len(b.items) - n_matched
     if only_a or only_b:
-        yield f"not compared: {only_a} items only in {a.run}, {only_b} only in {b.run}"
+        yield f"not compared: {counted(only_a, 'item')} only in {a.run}, {only_b} only in {b.run}"
 
 
 def _with_verdict(pair: ComparedPair, p_holm: float | None) -> ComparedPair:

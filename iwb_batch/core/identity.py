@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from iwb_batch.core.words import counted
+
 MAKERS: tuple[tuple[str, str], ...] = (
     ("OpenAI", r"gpt|chatgpt|o[1-9]|davinci"),
     ("Anthropic", r"claude"),
@@ -54,12 +56,14 @@ def change_note(stretches: Sequence[Answers]) -> str | None:
     if len({(s.model, s.fingerprint) for s in known}) < 2:
         return None
     if len(known) <= _SHOWN:
-        told = [f"{_name(s)}: {s.n} answers" for s in known]
+        told = [f"{_name(s)}: {counted(s.n, 'answer')}" for s in known]
         return f"the judge changed within the run: {', then '.join(told)}"
     totals: dict[str, int] = {}
     for stretch in known:
         totals[_name(stretch)] = totals.get(_name(stretch), 0) + stretch.n
-    told = [f"{name}: {n} answers" for name, n in sorted(totals.items(), key=lambda entry: (-entry[1], entry[0]))]
+    told = [
+        f"{name}: {counted(n, 'answer')}" for name, n in sorted(totals.items(), key=lambda entry: (-entry[1], entry[0]))
+    ]
     return f"the judge changed to and fro within the run: {', '.join(told)}"
 
 

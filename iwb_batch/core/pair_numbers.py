@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from iwb_batch.core.grouping import Estimator, Labels, group_rows, key_number
 from iwb_batch.core.rounding import percent, plain_mean
 from iwb_batch.core.run_facts import Estimate, GroupRow, RunFacts
+from iwb_batch.core.words import counted
 from iwb_batch.model import PAIR_ORDERS, PairOrder
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ def _notes(facts: RunFacts, pairs: _Pairs) -> Iterable[str]:
             yield "no pair was planned in both orders, so both_right and consistency are not known"
         n_equal = sum(pair.equal_texts for pair in pairs.rows)
         if n_equal:
-            yield f"{n_equal} pairs have two equal texts; they are judged and counted like all others"
+            yield f"{counted(n_equal, 'pair has', 'pairs have')} two equal texts, judged and counted like all others"
     if facts.repeats > 1:
         yield f"each order was judged {facts.repeats} times; repeats are averaged first and add no pairs"
 

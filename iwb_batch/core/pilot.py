@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iwb_batch.core.words import counted
+
 VALID_SHARE = 0.95
 TRUNCATED_SHARE = 0.05
 
@@ -24,10 +26,11 @@ def failed_gates(pilot: PilotOutcome) -> list[str]:
     if pilot.attempts == 0:
         return ["no request of the pilot was sent"]
     found = []
+    answers = counted(pilot.attempts, "answer is", "answers are")
     if pilot.valid < VALID_SHARE * pilot.attempts:
-        found.append(f"{pilot.valid} of {pilot.attempts} answers are valid, {VALID_SHARE:.0%} are needed")
+        found.append(f"{pilot.valid} of {answers} valid, {VALID_SHARE:.0%} are needed")
     if pilot.truncated > TRUNCATED_SHARE * pilot.attempts:
-        found.append(f"{pilot.truncated} of {pilot.attempts} answers are cut, {TRUNCATED_SHARE:.0%} are allowed")
+        found.append(f"{pilot.truncated} of {answers} cut, {TRUNCATED_SHARE:.0%} are allowed")
     if pilot.budget is not None and (pilot.projected_cost is None or pilot.projected_cost > pilot.budget):
         cost = "unknown" if pilot.projected_cost is None else f"{pilot.projected_cost:.2f} USD"
         found.append(f"the whole run is projected to cost {cost}, the budget is {pilot.budget:.2f} USD")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from iwb_batch.core.pair_numbers import DIMENSIONS, RewardReport, RewardRow, reward_report
 from iwb_batch.core.run_facts import RunFacts
+from iwb_batch.core.words import counted
 from iwb_batch.model import PAIR_SIDES, PairSide
 
 
@@ -70,6 +71,7 @@ def _notes(facts: RunFacts, rows: Sequence[RewardRow], rewards: RewardReport) ->
         if rows and not rewards.by[name]:
             yield f"no pair has a {name}, so there is no breakdown by {name}"
     if rewards.n_equal_texts:
-        yield f"{rewards.n_equal_texts} pairs have two equal texts; they are judged and counted like all others"
+        n_equal = counted(rewards.n_equal_texts, "pair has", "pairs have")
+        yield f"{n_equal} two equal texts, judged and counted like all others"
     if facts.repeats > 1:
         yield f"each text was scored {facts.repeats} times; repeats are averaged first and add no pairs"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from iwb_batch.core.words import counted
 from iwb_batch.errors import InputError
 
 LARGEST_INDEX = 2**63 - 1
@@ -71,12 +72,13 @@ class IndexCheck:
         missing = tuple(sorted(i for i in self._selected if i not in self._lines))
         faults = [*self._duplicate_faults(), *self._unknown_faults()]
         if missing and (faults or not allow_missing):
-            faults.append(f"{_counted(len(missing), 'item')} without a response: {_first(missing)}")
+            faults.append(f"{counted(len(missing), 'item')} without a response: {_first(missing)}")
         serious = bool(self._twice or self._unknown)
         if serious or (missing and not allow_missing):
+            sizes = f"{counted(len(self._lines), 'index', 'indexes')} for {counted(len(self._selected), 'item')}"
             raise InputError.at(
                 self._file,
-                f"{'; '.join(faults)} ({len(self._lines)} indexes for {len(self._selected)} items)",
+                f"{'; '.join(faults)} ({sizes})",
                 hint=self._hint(serious=serious),
             )
         return IndexSummary(self._used, self._skipped, missing)
@@ -87,26 +89,19 @@ class IndexCheck:
         twice = sorted(self._twice)
         often = "twice" if all(len(lines) == 2 for lines in self._twice.values()) else "more than once"
         lines = "; ".join(f"{' and '.join(map(str, self._twice[i]))}" for i in twice[:SHOWN])
-        verb = "occurs" if len(twice) == 1 else "occur"
-        return [f"{_counted(len(twice), 'index')} {verb} {often}: {_first(twice)} (lines {lines})"]
+        return [f"{counted(len(twice), 'index occurs', 'indexes occur')} {often}: {_first(twice)} (lines {lines})"]
 
     def _unknown_faults(self) -> list[str]:
         if not self._unknown:
             return []
         indexes = [index for index, _ in self._unknown]
         lines = ", ".join(str(line) for _, line in self._unknown[:SHOWN])
-        verb = "is" if len(indexes) == 1 else "are"
-        return [f"{_counted(len(indexes), 'index')} {verb} not in the data: {_first(indexes)} (line {lines})"]
+        return [f"{counted(len(indexes), 'index is', 'indexes are')} not in the data: {_first(indexes)} (line {lines})"]
 
     def _hint(self, *, serious: bool) -> str:
         if serious:
             return "check that this file belongs to this data set and subset; nothing was sent"
         return "add the missing responses, or pass --allow-missing to go on without these items"
-
-
-def _counted(n: int, word: str) -> str:
-    plural = {"index": "indexes", "item": "items"}[word]
-    return f"{n} {word if n == 1 else plural}"
 
 
 def _first(indexes: Sequence[int]) -> str:

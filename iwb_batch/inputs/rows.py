@@ -20,6 +20,7 @@ import orjson
 
 from iwb_batch.core.lines import reason, split_lines
 from iwb_batch.core.row import Row
+from iwb_batch.core.words import counted
 from iwb_batch.errors import InputError
 
 CHUNK = 1 << 20
@@ -231,7 +232,7 @@ def _csv_rows(path: Path, label: str) -> _Rows:
             if not header:
                 header = _csv_header(cells, where)
             elif len(cells) != len(header):
-                what = f"{len(cells)} cells instead of {len(header)}"
+                what = f"{counted(len(cells), 'cell')} instead of {len(header)}"
                 raise InputError.at(where, what, hint="quote texts that hold commas or line breaks")
             else:
                 yield dict(zip(header, cells, strict=True)), "line", number

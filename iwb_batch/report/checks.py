@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from iwb_batch.core.words import counted
 from iwb_batch.report.display import padded, visible, width
 
 Status = Literal["ok", "warn", "broken"]
@@ -42,7 +43,8 @@ def summary(checks: Sequence[Check]) -> str:
     """How many checks there are, and how many are not ok."""
     warned = sum(check.status == "warn" for check in checks)
     broken = sum(check.status == "broken" for check in checks)
-    return f"{len(checks)} checks: {len(checks) - warned - broken} ok, {warned} warnings, {broken} broken"
+    sound = len(checks) - warned - broken
+    return f"{counted(len(checks), 'check')}: {sound} ok, {counted(warned, 'warning')}, {broken} broken"
 
 
 def shape(checks: Sequence[Check]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from iwb_batch.core.compare_numbers import ComparedPair, Comparison, LeaderboardRow
 from iwb_batch.core.ranking import RankInterval, rank_intervals
+from iwb_batch.core.words import counted
 from iwb_batch.report.formats import Format
 from iwb_batch.report.formats import render as render_format
 from iwb_batch.report.run_tables import estimate_shape
@@ -57,7 +58,7 @@ def _leaderboard_row(row: LeaderboardRow, rank: RankInterval, style: Style) -> t
         row.run,
         row.model,
         *estimate_cells(row.common, style),
-        f"{row.n_common} items",
+        counted(row.n_common, "item"),
         Number(row.own.score, style),
         n_of(row.n_complete, row.n_items),
     )

@@ -8,7 +8,7 @@ from typing import Any
 from iwb_batch.core.human_numbers import HumanAgreement
 from iwb_batch.core.run_facts import Estimate
 from iwb_batch.report.run_tables import estimate_shape, flat_row
-from iwb_batch.report.tables import Cell, Style, Table, estimate_cells
+from iwb_batch.report.tables import Cell, Style, Table, estimate_cells, n_of
 
 TITLE = "Agreement with people"
 _THINGS = {"criterion": "criterion scores", "item": "item scores", "verdict": "verdicts"}
@@ -36,7 +36,7 @@ def _rows(found: HumanAgreement) -> Iterator[tuple[Cell, ...]]:
 def _caption(found: HumanAgreement) -> str:
     matched = found.n_labels - found.n_unscored - found.n_outside
     parts = [
-        f"{matched} of {found.n_labels} labels compared, {found.n_unscored} without a valid verdict of the judge,",
+        f"{n_of(matched, found.n_labels, 'label')} compared, {found.n_unscored} without a valid verdict of the judge,",
         f"{found.n_outside} not in this run.",
         *(f"{note[:1].upper()}{note[1:]}." for note in found.notes),
     ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from iwb_batch.core.pair_numbers import PairReport, RewardReport, SeedRow
 from iwb_batch.core.run_facts import Estimate, GroupRow
+from iwb_batch.core.words import counted
 from iwb_batch.report.formats import Format
 from iwb_batch.report.formats import render as render_format
 from iwb_batch.report.published import CAVEATS, PUBLISHED
@@ -40,7 +41,7 @@ def document(report: PairReport) -> Document:
     facts = report.facts
     return Document(
         title(facts),
-        head(facts, f"{n_of(report.n_judged, report.n_pairs)} pairs judged in every planned order"),
+        head(facts, f"{n_of(report.n_judged, report.n_pairs, 'pair')} judged in every planned order"),
         tuple(_tables(report)),
         (*report.notes, *incomplete_note(report.incomplete, _NO_VERDICT), INTERVALS, *CAVEATS),
     )
@@ -63,16 +64,17 @@ def group_tables(groups: Mapping[str, Sequence[GroupRow]], caption: str) -> Iter
 
 
 def _accuracy_table(report: PairReport) -> Table:
-    every = f"{report.n_pairs} pairs"
-    valid = f"{n_of(report.n_valid, report.n_verdicts)} verdicts"
+    every = counted(report.n_pairs, "pair")
+    valid = n_of(report.n_valid, report.n_verdicts, "verdict")
     rows = [
         share_row("Accuracy, invalid is wrong", every, report.accuracy),
         share_row("Accuracy without invalid", valid, report.accuracy_without_invalid),
-        *(share_row(f"Accuracy, {name}", f"{row.n} pairs", row.accuracy) for name, row in report.by_order.items()),
-        share_row("Right in both orders", every, report.both_right),
-        share_row(
-            "Same choice in both orders", f"{n_of(report.n_consistency, report.n_pairs)} pairs", report.consistency
+        *(
+            share_row(f"Accuracy, {name}", counted(row.n, "pair"), row.accuracy)
+            for name, row in report.by_order.items()
         ),
+        share_row("Right in both orders", every, report.both_right),
+        share_row("Same choice in both orders", n_of(report.n_consistency, report.n_pairs, "pair"), report.consistency),
         share_row("First text preferred", valid, report.first_position_rate),
         share_row("Mean over domains", _domains(report.by), Estimate(report.macro_mean)),
         share_row("Baseline: longer text", f"{every}, {report.n_longer_equal} equal", Estimate(report.longer_baseline)),
@@ -87,7 +89,7 @@ def _accuracy_table(report: PairReport) -> Table:
 
 
 def _domains(by: Mapping[str, Sequence[GroupRow]]) -> str:
-    return f"{len(by['domain'])} domains"
+    return counted(len(by["domain"]), "domain")
 
 
 def share_row(name: str, over: str, estimate: Estimate) -> tuple[Cell, ...]:
@@ -218,14 +220,14 @@ def reward_tables(report: RewardReport) -> tuple[Table, Table]:
         "drop": "invalid pairs leave N",
         "refuse": "invalid pairs are refused, so there is none",
     }
-    every = f"{report.n_counted} of {report.n_pairs} pairs"
+    every = n_of(report.n_counted, report.n_pairs, "pair")
     rows = [share_row("Accuracy", every, report.accuracy)]
     if report.invalid and report.invalid_policy == "count":
-        valid = f"{n_of(report.n_pairs - report.invalid, report.n_pairs)} pairs"
+        valid = n_of(report.n_pairs - report.invalid, report.n_pairs, "pair")
         rows.append(share_row("Accuracy without invalid", valid, report.without_invalid))
     rows.append(share_row("Mean over domains", _domains(report.by), Estimate(report.macro_mean)))
     if report.longer_baseline is not None:
-        over = f"{report.n_pairs} pairs, {report.n_longer_equal} equal"
+        over = f"{counted(report.n_pairs, 'pair')}, {report.n_longer_equal} equal"
         rows.append(share_row("Baseline: longer text", over, Estimate(report.longer_baseline)))
     accuracy = Table(
         "Accuracy (%)",

@@ -27,7 +27,7 @@ def document(report: PointwiseReport) -> Document:
     incomplete = incomplete_note(report.rewards.incomplete, "a text without a valid score")
     return Document(
         f"{title(report.facts)} (each text scored on its own)",
-        head(report.facts, f"{n_of(report.n_judged, report.rewards.n_pairs)} pairs with both texts scored"),
+        head(report.facts, f"{n_of(report.n_judged, report.rewards.n_pairs, 'pair')} with both texts scored"),
         tuple(_tables(report)),
         (*report.notes, *incomplete, INTERVALS, *CAVEATS),
     )

@@ -80,6 +80,6 @@ def main_number(report: AnyReport) -> tuple[str, Estimate]:
 def coverage(report: AnyReport) -> tuple[str, bool]:
     """How much of the run the number rests on, in words, and whether that is all of it."""
     if isinstance(report, RubricReport):
-        return f"{n_of(report.n_complete, report.n_items)} items complete", report.n_complete == report.n_items
+        return f"{n_of(report.n_complete, report.n_items, 'item')} complete", report.n_complete == report.n_items
     n = report.n_pairs if isinstance(report, PairReport) else report.rewards.n_pairs
-    return f"{n_of(report.n_judged, n)} pairs judged completely", report.n_judged == n
+    return f"{n_of(report.n_judged, n, 'pair')} judged completely", report.n_judged == n

@@ -7,6 +7,7 @@ from typing import Any
 
 from iwb_batch.core.rubric_numbers import RubricReport
 from iwb_batch.core.run_facts import Estimate
+from iwb_batch.core.words import counted
 from iwb_batch.report.run_tables import (
     estimate_shape,
     facts_shape,
@@ -31,7 +32,7 @@ def document(report: RubricReport) -> Document:
     facts = report.facts
     return Document(
         title(facts),
-        head(facts, f"{n_of(report.n_complete, report.n_items)} items complete"),
+        head(facts, f"{n_of(report.n_complete, report.n_items, 'item')} complete"),
         tuple(_tables(report)),
         (*report.notes, *_interval_notes(report)),
     )
@@ -57,26 +58,26 @@ def _tables(report: RubricReport) -> Iterable[Table]:
 
 
 def _score_table(report: RubricReport) -> Table:
-    items = n_of(report.n_complete, report.n_items)
+    items = n_of(report.n_complete, report.n_items, "item")
     n_domains = sum(row.estimate.score is not None for row in report.by.get("domain", ()))
     n_scores = sum(n for _, n in report.histogram)
-    everything = n_of(report.n_items, report.n_items)
+    everything = n_of(report.n_items, report.n_items, "item")
     rows: list[tuple[Cell, ...]] = [
-        ("Overall", f"{items} items", *estimate_cells(report.overall)),
+        ("Overall", items, *estimate_cells(report.overall)),
         (
             "Macro mean",
-            f"{n_of(n_domains, len(report.by.get('domain', ())))} domains",
+            n_of(n_domains, len(report.by.get("domain", ())), "domain"),
             Number(report.macro_mean),
             "",
             "",
             "",
         ),
-        ("Pooled mean", f"{n_scores} of {report.facts.n_planned} requests", Number(report.pooled_mean), "", "", ""),
-        ("Worst case", f"{everything} items", Number(report.worst), "", "", ""),
-        ("Best case", f"{everything} items", Number(report.best), "", "", ""),
+        ("Pooled mean", n_of(n_scores, report.facts.n_planned, "request"), Number(report.pooled_mean), "", "", ""),
+        ("Worst case", everything, Number(report.worst), "", "", ""),
+        ("Best case", everything, Number(report.best), "", "", ""),
     ]
     rows += [
-        (row.name, f"{n_of(row.n_complete, row.n_items)} items", *estimate_cells(row.estimate))
+        (row.name, n_of(row.n_complete, row.n_items, "item"), *estimate_cells(row.estimate))
         for row in report.requirements
     ]
     return Table(
@@ -110,9 +111,9 @@ def _judge_table(report: RubricReport) -> Table:
     facts = report.facts
     n_scores = sum(n for _, n in report.histogram)
     rows: list[tuple[Cell, ...]] = [
-        ("scores of 10 (ceiling), %", f"{n_scores} scores", Number(report.ceiling_share, "percent")),
-        ("scores of 1 (floor), %", f"{n_scores} scores", Number(report.floor_share, "percent")),
-        ("length and item score, Spearman", f"{report.length_bias_n} items", Number(report.length_bias)),
+        ("scores of 10 (ceiling), %", counted(n_scores, "score"), Number(report.ceiling_share, "percent")),
+        ("scores of 1 (floor), %", counted(n_scores, "score"), Number(report.floor_share, "percent")),
+        ("length and item score, Spearman", counted(report.length_bias_n, "item"), Number(report.length_bias)),
         (
             "answers that needed a changed request, %",
             n_of(facts.changed_requests, facts.n_scored),
@@ -121,7 +122,7 @@ def _judge_table(report: RubricReport) -> Table:
     ]
     found = report.self_consistency
     if found is not None:
-        sets = f"{found.n_sets} criteria judged again"
+        sets = f"{counted(found.n_sets, 'criterion', 'criteria')} judged again"
         rows += [
             ("standard deviation between repeats", sets, Number(found.within_sd)),
             ("mean absolute difference of two repeats", sets, Number(found.mean_difference)),

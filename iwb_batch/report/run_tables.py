@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from iwb_batch.core.run_facts import Estimate, GroupRow, RunFacts
+from iwb_batch.core.words import counted
 from iwb_batch.report.tables import REHEARSAL, Cell, Number, Style, Table, count, estimate_cells, label_text, n_of
 
 
@@ -16,7 +17,7 @@ def title(facts: RunFacts) -> str:
 
 def head(facts: RunFacts, coverage: str) -> tuple[tuple[str, str], ...]:
     """Facts under the title. ``coverage`` is n of N in words."""
-    models = ", ".join(f"{model} ({n} answers)" for model, n in sorted(facts.models.items()))
+    models = ", ".join(f"{model} ({counted(n, 'answer')})" for model, n in sorted(facts.models.items()))
     lines = [
         ("run", facts.run),
         ("benchmark", facts.benchmark),
@@ -30,7 +31,8 @@ def head(facts: RunFacts, coverage: str) -> tuple[tuple[str, str], ...]:
         ),
     ]
     if facts.retried_requests:
-        lines.append(("retried by hand", f"{facts.retried_requests} requests were given a fresh budget"))
+        retried = counted(facts.retried_requests, "request was", "requests were")
+        lines.append(("retried by hand", f"{retried} given a fresh budget"))
     return tuple(lines)
 
 

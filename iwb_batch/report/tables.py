@@ -8,6 +8,7 @@ from typing import Literal
 
 from iwb_batch.core.rounding import half_up, percent
 from iwb_batch.core.run_facts import Estimate
+from iwb_batch.core.words import counted
 
 Style = Literal["score", "percent", "count", "usd", "p"]
 NONE_LABEL = "(none)"
@@ -67,9 +68,9 @@ def count(value: int | None) -> Number:
     return Number(value, "count")
 
 
-def n_of(n: int, total: int) -> str:
-    """Coverage in words."""
-    return f"{n} of {total}"
+def n_of(n: int, total: int, one: str | None = None) -> str:
+    """Coverage in words, with what is counted where that is named."""
+    return f"{n} of {total if one is None else counted(total, one)}"
 
 
 def estimate_cells(estimate: Estimate, style: Style = "score") -> tuple[Cell, ...]:

@@ -12,6 +12,7 @@ from iwb_batch.core.pair_numbers import Longer, PairData, PairRow, Preferred, Re
 from iwb_batch.core.pointwise_numbers import PointwiseData
 from iwb_batch.core.rubric_numbers import ItemRow, RubricData
 from iwb_batch.core.run_facts import RunFacts
+from iwb_batch.core.words import counted
 from iwb_batch.model import PAIR_ORDERS, PAIR_SIDES, PairOrder, PairSide
 from iwb_batch.store import views
 from iwb_batch.store.database import Database
@@ -58,7 +59,7 @@ def _lane_note(database: Database) -> list[str]:
         " LEFT JOIN request_file f ON f.lane = l.lane AND f.online = 0 WHERE l.lane <> ''"
         " GROUP BY l.lane ORDER BY l.lane"
     )
-    named = [f"{lane} ({deployment} on {host}, {n} requests)" for lane, deployment, host, n in rows]
+    named = [f"{lane} ({deployment} on {host}, {counted(n, 'request')})" for lane, deployment, host, n in rows]
     return [f"lanes: {', '.join(named)}"] if named else []
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iwb_batch.core.words import counted
 from iwb_batch.errors import UsageError
 from iwb_batch.report.tables import REHEARSAL
 from iwb_batch.store import browsable, numbers, views
@@ -59,7 +60,8 @@ def prepared(folder: RunFolder) -> Iterator[Browsable]:
             title=f"{mark}{run.name}",
             description=(
                 f"{run.benchmark}, {run.model_name}, judged by {run.judge}: "
-                f"{counts['scored']} of {sum(counts.values())} requests scored. A copy; the run file is not touched."
+                f"{counts['scored']} of {counted(sum(counts.values()), 'request')} scored."
+                " A copy; the run file is not touched."
             ),
         )
         yield Browsable(Datasette([], immutables=[str(target)], metadata=described, settings=_SETTINGS), target.stem)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iwb_batch.core import lifecycle
+from iwb_batch.core.words import counted
 from iwb_batch.errors import Declined, RunError, Unreachable, UsageError
 from iwb_batch.model import BatchState, Outcome
 from iwb_batch.providers.base import Ambiguous, Rejected, Unavailable
@@ -81,9 +82,9 @@ def _sleep(session: Session, started: float) -> bool:
 
 def _tell(session: Session, code: int) -> None:
     counts = views.status_counts(session.database)
-    planned = sum(counts.values())
     done = "answered" if session.run.protocol == "generate" else "judged"
-    line = f"{counts['scored']} of {planned} requests {done}, {counts['open']} open, {counts['failed']} failed"
+    all_of_them = counted(sum(counts.values()), "request")
+    line = f"{counts['scored']} of {all_of_them} {done}, {counts['open']} open, {counts['failed']} failed"
     if code == 3:
         running = batches.in_state(session.database, *advance.LIVE, BatchState.PLANNED, BatchState.UPLOADED)
         states = sorted({f"{b.file_name} {(b.remote_status or b.state.value)}" for b in running})
@@ -157,11 +158,11 @@ def _retry(session: Session, outcomes: Sequence[str], confirm: Confirm) -> None:
         _look_again(session)
     with session.database.transaction():
         n = plan.release(session.database, chosen, fresh_budget=True)
-        session.event("retry", f"{', '.join(outcomes)}: {n} requests")
+        session.event("retry", f"{', '.join(outcomes)}: {counted(n, 'request')}")
         pilot.override(session)
         if session.run.standing != "running":
             session.stand("running", None)
-    session.progress.say(f"{n} requests get a fresh budget")
+    session.progress.say(f"{counted(n, 'request gets', 'requests get')} a fresh budget")
 
 
 def _look_again(session: Session) -> None:
@@ -241,5 +242,5 @@ def delete_remote(session: Session) -> int:
                     deleted += session.provider.delete_file(file_id)
             except (Unavailable, Ambiguous, Rejected) as error:
                 session.progress.warn(f"{file_id}: not deleted: {error.message}")
-    session.event("remote_deleted", f"{deleted} files")
+    session.event("remote_deleted", counted(deleted, "file"))
     return deleted

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iwb_batch.core.words import counted
 from iwb_batch.errors import IwbError, ProviderRefused
 from iwb_batch.providers.base import BatchProvider, CallFailed, RemoteFile
 from iwb_batch.report.checks import Check, Status
@@ -95,8 +96,8 @@ def remote_checks(provider: BatchProvider, asked: Asked, clock: Clock) -> Iterat
     except CallFailed as error:
         yield remote_trouble("list of batches", error, provider.host)
         return
-    more = " or more" if listed == LISTED else ""
-    yield Check("list of batches", "ok", f"can be read, {listed}{more} batches")
+    seen = f"{LISTED} or more batches" if listed == LISTED else counted(listed, "batch", "batches")
+    yield Check("list of batches", "ok", f"can be read, {seen}")
     with tempfile.TemporaryDirectory(prefix="iwb-batch-") as folder:
         path = Path(folder) / "doctor.jsonl"
         path.write_bytes(_HARMLESS)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from iwb_batch.core.lines import parse_object
 from iwb_batch.core.render import run_id_of
+from iwb_batch.core.words import counted
 from iwb_batch.errors import InputError, UsageError
 from iwb_batch.inputs.rows import open_bytes
 from iwb_batch.model import BatchState, Outcome
@@ -81,14 +82,14 @@ def _take_one(session: Session, path: Path) -> None:
     download = Download("given", target, None, sha256, whole.n_bytes, n_lines)
     with session.database.transaction():
         read = store_lines(session, download, None, None)
-        session.event("given", f"{path.name}: {n_lines} lines, {read} answers")
-    session.progress.say(f"{path.name}: {read} answers in {n_lines} lines")
+        session.event("given", f"{path.name}: {counted(n_lines, 'line')}, {counted(read, 'answer')}")
+    session.progress.say(f"{path.name}: {counted(read, 'answer')} in {counted(n_lines, 'line')}")
 
 
 def _collect_if_whole(session: Session, batch: BatchRow, *, close: bool) -> None:
     awaited = views.open_attempts_of(session.database, batch.request_file_id)
     if awaited and not close:
-        session.progress.say(f"{batch.file_name}: {awaited} answers awaited")
+        session.progress.say(f"{batch.file_name}: {counted(awaited, 'answer')} awaited")
         return
     with session.database.transaction():
         collected = _collect(session, batch, "completed", Outcome.MISSING, "closed")
@@ -101,7 +102,9 @@ def cancel(session: Session) -> None:
     for batch in batches.in_state(session.database, BatchState.SUBMITTED):
         awaited = views.open_attempts_of(session.database, batch.request_file_id)
         _collect(session, batch, "cancelled", Outcome.CANCELLED, None)
-        session.progress.say(f"{batch.file_name}: {awaited} answers no longer awaited; --from still takes them")
+        session.progress.say(
+            f"{batch.file_name}: {counted(awaited, 'answer')} no longer awaited; --from still takes what comes"
+        )
 
 
 def _collect(session: Session, batch: BatchRow, status: str, outcome: Outcome, detail: str | None) -> BatchRow:

@@ -16,6 +16,7 @@ import orjson
 
 from iwb_batch.core import lifecycle
 from iwb_batch.core.lines import parse_object
+from iwb_batch.core.words import counted
 from iwb_batch.errors import Declined, RunError, UsageError
 from iwb_batch.model import BatchState
 from iwb_batch.providers.base import Ambiguous, CallFailed, ChatReply, Rejected, Unavailable
@@ -54,7 +55,7 @@ def finish_online(session: Session, deployment: str, confirm: Callable[[str], bo
     measured = measure(session.database, limits_of(session))
     cost = expected_cost(session, measured.requests, measured.n_tokens)
     price = "cost unknown" if cost is None else f"about {cost * PRICE_FACTOR:.2f} USD at the online price"
-    if not confirm(f"send {measured.requests} requests online to {deployment}, {price}?"):
+    if not confirm(f"send {counted(measured.requests, 'request')} online to {deployment}, {price}?"):
         raise Declined("nothing was sent online")
     while session.may_send and write_request_files(session, route):
         if not _answer_all(session, patience):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from iwb_batch.core.words import counted
 from iwb_batch.report.html import PageItem
 from iwb_batch.report.tables import Number
 from iwb_batch.store.details import ItemDetail
@@ -128,4 +129,4 @@ def clipped(text: str, limit: int = TEXT_LIMIT) -> str:
     """The text, cut to ``limit`` code points with a remark about what is missing."""
     if len(text) <= limit:
         return text
-    return f"{text[:limit]}\n[... {len(text) - limit} more characters in run.db]"
+    return f"{text[:limit]}\n[... {counted(len(text) - limit, 'more character')} in run.db]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iwb_batch.core.pilot import PilotOutcome, failed_gates
+from iwb_batch.core.words import counted
 from iwb_batch.store import batches, pilots, views
 from iwb_batch.workflow.send import expected_cost
 from iwb_batch.workflow.session import Session
@@ -27,7 +28,7 @@ def apply_gates(session: Session) -> None:
         return
     found = failed_gates(_outcome(session))
     if not found:
-        session.event(PASSED, f"{session.options.pilot} requests")
+        session.event(PASSED, counted(session.options.pilot or 0, "request"))
         session.progress.say("the pilot passed its gates; the rest is sent")
         return
     session.stand("halted", "pilot: " + "; ".join(found))

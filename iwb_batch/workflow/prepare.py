@@ -17,6 +17,7 @@ from iwb_batch import __version__, benchmarks
 from iwb_batch.benchmarks import Benchmark, item_sha256
 from iwb_batch.core import lifecycle, reasoning
 from iwb_batch.core.prices import Prices
+from iwb_batch.core.words import counted
 from iwb_batch.errors import InputError
 from iwb_batch.inputs.dataset import Dataset, Numbering, select
 from iwb_batch.inputs.indexes import IndexCheck
@@ -68,7 +69,9 @@ class _Loader:
             plan.add_items(self.database, self._items(dataset, numbers))
         if self.inputs.responses is not None:
             self._load_responses(self.inputs.responses, numbers)
-        self.notes += [f"{n} responses: {_FLAG_WORDS.get(flag, flag)}" for flag, n in sorted(self._flagged.items())]
+        self.notes += [
+            f"{counted(n, 'response')}: {_FLAG_WORDS.get(flag, flag)}" for flag, n in sorted(self._flagged.items())
+        ]
         return dataset
 
     def _items(self, dataset: Dataset, numbers: Numbering) -> Iterator[tuple[Item, str]]:
@@ -83,7 +86,7 @@ class _Loader:
             count += 1
             self.progress.count("reading items", count, len(numbers.indexes))
             yield item, item_sha256(item)
-        self.notes += [f"{n} items: {note.replace('_', ' ')}" for note, n in sorted(noted.items())]
+        self.notes += [f"{counted(n, 'item')}: {note.replace('_', ' ')}" for note, n in sorted(noted.items())]
         if count == 0:
             raise InputError(
                 f"no item is left to judge: none of the {len(numbers.indexes)} in the data is selected",
@@ -98,9 +101,10 @@ class _Loader:
             plan.add_responses(self.database, self._responses(read_responses(path), check, empty))
         summary = check.finish(allow_missing=self.inputs.allow_missing)
         if summary.n_skipped:
-            self.notes.append(f"{summary.n_skipped} responses belong to items outside the selection and were skipped")
+            skipped = counted(summary.n_skipped, "response belongs", "responses belong")
+            self.notes.append(f"{skipped} to items outside the selection: skipped")
         if summary.missing:
-            self.notes.append(f"{len(summary.missing)} items without a response are left out: --allow-missing")
+            self.notes.append(f"{counted(len(summary.missing), 'item')} without a response: left out, --allow-missing")
         plan.leave_out(self.database, summary.missing, MISSING)
         self._decide_empty(path, empty)
         if next(plan.judged_items(self.database), None) is None:
@@ -130,17 +134,20 @@ class _Loader:
         if not empty:
             return
         if self.inputs.empty_responses is None:
+            n_empty = counted(len(empty), "response has", "responses have")
             first = ", ".join(f"{index} ({reason})" for index, reason in empty[:5])
             more = f" and {len(empty) - 5} more" if len(empty) > 5 else ""
             raise InputError(
-                f"{path.name}: {len(empty)} responses have no answer to judge: index {first}{more}",
+                f"{path.name}: {n_empty} no answer to judge: index {first}{more}",
                 hint="--empty-responses judge sends them as they are, --empty-responses exclude leaves them out;"
                 " --strip-reasoning off keeps thoughts that never ended.",
             )
         if self.inputs.empty_responses == "exclude":
             for reason in (EMPTY, UNANSWERED):
                 plan.leave_out(self.database, [index for index, why in empty if why == reason], reason)
-        self.notes.append(f"{len(empty)} responses without an answer: --empty-responses {self.inputs.empty_responses}")
+        self.notes.append(
+            f"{counted(len(empty), 'response')} without an answer: --empty-responses {self.inputs.empty_responses}"
+        )
 
 
 _FLAG_WORDS = {

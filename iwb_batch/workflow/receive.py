@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iwb_batch.core import lifecycle
 from iwb_batch.core.lifecycle import BatchEnd, Refusal
+from iwb_batch.core.words import counted
 from iwb_batch.model import BatchState, Outcome
 from iwb_batch.providers.base import Rejected, RemoteBatch, Unavailable
 from iwb_batch.store import answers, batches, plan, views
@@ -113,7 +114,9 @@ def _decide(session: Session, batch: BatchRow, arrived: Arrived) -> None:
     why, complaint = arrived.wanting, arrived.complaint
     has_files = bool(batch.output_file_id or batch.error_file_id)
     if why is None and not refused and not lifecycle.is_whole(end, has_files=has_files, expected=batch.n_requests):
-        claimed = "no count of answers is given" if end.claimed is None else f"{end.claimed} answers are claimed"
+        claimed = "no count of answers is given"
+        if end.claimed is not None:
+            claimed = f"{counted(end.claimed, 'answer is', 'answers are')} claimed"
         why = complaint = f"{claimed}, {end.held} are there"
     if arrived.cut is not None and session.waiting.settle > 0:
         session.progress.warn(f"{batch.file_name}: {arrived.cut}, the last line is cut off; asked again later")
@@ -236,7 +239,7 @@ def _take(session: Session, batch: BatchRow, files: list[Download]) -> None:
         if n_without:
             session.event(
                 "without_line",
-                f"{n_without} requests: {outcome.value}{f' ({detail})' if detail else ''}",
+                f"{counted(n_without, 'request')}: {outcome.value}{f' ({detail})' if detail else ''}",
                 batch.batch_id,
             )
         batches.move(session.database, batch, BatchState.COLLECTED, collected_at=session.clock.stamp(), error=None)
@@ -255,20 +258,21 @@ def stop_where_needed(session: Session, batch: BatchRow) -> list[str]:
     if found is not None:
         outcome, code, n = found
         message = answers.first_message(session.database, batch.request_file_id, outcome, code) or "no message"
-        ended = f"{n} of {batch.n_requests} requests of {batch.file_name} ended {outcome}"
+        ended = f"{n} of {counted(batch.n_requests, 'request')} of {batch.file_name} ended {outcome}"
         reason = f"{ended} with {code or 'no code'}: {message}"
         session.stand("halted", reason)
         return [reason]
     models = views.models(session.database) if session.options.lanes else {}
     if len(models) > 1:
-        named = ", ".join(f"{model} ({n} answers)" for model, n in models.items())
+        named = ", ".join(f"{model} ({counted(n, 'answer')})" for model, n in models.items())
         reason = f"lanes must hold one model, the answers name {len(models)}: {named}"
         session.stand("halted", reason)
         return [reason]
     account = answers.count_outcome(session.database, batch.request_file_id, Outcome.ACCOUNT)
     if account:
         said = answers.first_message(session.database, batch.request_file_id, Outcome.ACCOUNT.value)
-        reason = f"{account} requests of {batch.file_name} were refused for the account: {said}"
+        refused = counted(account, f"request of {batch.file_name} was", f"requests of {batch.file_name} were")
+        reason = f"{refused} refused for the account: {said}"
         if session.may_send:
             session.stand("stopped", reason)
         return [reason]
@@ -281,6 +285,6 @@ def _after_cancel(session: Session, batch: BatchRow) -> None:
     """A batch cancelled by somebody else stops the run; one that we cancelled ends after the user has resumed."""
     if batches.has_event(session.database, CANCEL_ASKED, batch_id=batch.batch_id):
         released = plan.release(session.database, [Outcome.CANCELLED.value], fresh_budget=False)
-        session.event("resumed", f"{released} requests released", batch.batch_id)
+        session.event("resumed", f"{counted(released, 'request')} released", batch.batch_id)
     else:
         session.stand("stopped", f"batch of {batch.file_name} was cancelled at the provider")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iwb_batch.core import lifecycle
+from iwb_batch.core.words import counted
 from iwb_batch.model import BatchState
 from iwb_batch.providers.base import Rejected, RemoteBatch, Unavailable
 from iwb_batch.store import batches
@@ -90,7 +91,9 @@ def _not_listed(session: Session, batch: BatchRow) -> None:
         return
     if waited >= session.waiting.grace and batch.empty_listings >= lifecycle.LISTINGS_BEFORE_CREATE:
         batches.move(session.database, batch, BatchState.UPLOADED, error="the lost create call did not happen")
-        session.event("create_not_found", f"{batch.file_name}: {batch.empty_listings} listings", batch.batch_id)
+        session.event(
+            "create_not_found", f"{batch.file_name}: {counted(batch.empty_listings, 'listing')}", batch.batch_id
+        )
 
 
 def _settle_uploads(session: Session) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 
 from iwb_batch import __version__
 from iwb_batch.core.lines import UnreadableLine, parse_noting
+from iwb_batch.core.words import counted
 from iwb_batch.errors import RunError
 from iwb_batch.model import Reading
 from iwb_batch.store import answers, batches, evidence, plan, views
@@ -142,7 +143,7 @@ def _event(done: Reparsed, run: views.Run, judging: Judging) -> str:
 def _note(done: Reparsed) -> str:
     return (
         f"{NOTE} with iwb-batch {__version__}: {done.n_changed} of {done.n_read} read otherwise,"
-        f" {done.n_verdicts} verdicts changed"
+        f" {counted(done.n_verdicts, 'verdict')} changed"
     )
 
 
@@ -157,7 +158,8 @@ def readers(database: Database) -> set[str]:
 
 def to_text(done: Reparsed) -> str:
     """What was read, what changed, and what that means for the run."""
-    lines = [f"{done.n_read} answers read again, {done.n_changed} read otherwise, {done.n_verdicts} verdicts changed"]
+    changed = f"{done.n_changed} read otherwise, {counted(done.n_verdicts, 'verdict')} changed"
+    lines = [f"{counted(done.n_read, 'answer')} read again, {changed}"]
     lines += [f"  {old} -> {new}: {n}" for (old, new), n in sorted(done.by_outcome.items())]
     if done.before != done.after:
         lines.append(

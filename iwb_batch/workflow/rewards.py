@@ -8,6 +8,7 @@ from typing import Literal
 
 from iwb_batch import benchmarks
 from iwb_batch.core.pair_numbers import Longer, RewardRow, reward_report
+from iwb_batch.core.words import counted
 from iwb_batch.errors import InputError
 from iwb_batch.inputs.scores import NAME_KEYS, SHOWN, PairKey, ScoreFile, read_scores
 from iwb_batch.model import Item
@@ -79,4 +80,4 @@ def _refuse_invalid(name: str, found: ScoreFile, wanted: set[int]) -> None:
 
 def _listed(places: Sequence[str]) -> str:
     more = f" and {len(places) - SHOWN} more" if len(places) > SHOWN else ""
-    return f"{len(places)} {'pair' if len(places) == 1 else 'pairs'}: {', '.join(places[:SHOWN])}{more}"
+    return f"{counted(len(places), 'pair')}: {', '.join(places[:SHOWN])}{more}"

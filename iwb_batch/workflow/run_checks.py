@@ -13,6 +13,7 @@ from pathlib import Path
 from iwb_batch import __version__
 from iwb_batch.benchmarks import item_sha256
 from iwb_batch.core.lines import split_lines
+from iwb_batch.core.words import counted
 from iwb_batch.errors import IwbError
 from iwb_batch.report.checks import Check
 from iwb_batch.store import checks as rules
@@ -104,7 +105,7 @@ def _invariants(database: Database) -> Iterator[Check]:
         yield Check(
             invariant.name,
             invariant.severity,
-            f"does not hold in {found.count} places: {invariant.rule}; first: {found.first}",
+            f"does not hold in {counted(found.count, 'place')}: {invariant.rule}; first: {found.first}",
             invariant.next_step,
             found.count,
         )
@@ -162,7 +163,7 @@ def _answers(database: Database) -> Iterator[Check]:
             old, new = difference.outcomes
             what = f"{old} -> {new}" if old != new else ", ".join(difference.names)
             places.append(f"{answer.custom_id} ({what})")
-    rule = f"{n_read} answers read again give the readings and verdicts stored"
+    rule = f"{counted(n_read, 'answer')} read again give the readings and verdicts stored"
     found = _listed("answers_read_again", rule, places, "Restore run.db from a copy: a stored verdict was changed.")
     readers = reparse.readers(database)
     if places and (readers != {__version__} or _other_schema(database, judging.schema_sha256)):
@@ -288,7 +289,7 @@ def _file_error(
     if scan.n_bytes != stored.n_bytes:
         faults.append(f"{scan.n_bytes} bytes instead of {stored.n_bytes}")
     if n_lines != stored.n_lines:
-        faults.append(f"{n_lines} lines instead of {stored.n_lines}")
+        faults.append(f"{counted(n_lines, 'line')} instead of {stored.n_lines}")
     if scan.sha256 != stored.sha256:
         faults.append("another sha256")
     if first is not None:

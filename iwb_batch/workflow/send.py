@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iwb_batch.core import lifecycle
 from iwb_batch.core.lifecycle import Refusal
+from iwb_batch.core.words import counted
 from iwb_batch.errors import DamagedRun, ProviderRefused
 from iwb_batch.inputs.rows import file_sha256
 from iwb_batch.model import BatchState, Outcome
@@ -305,7 +306,9 @@ def submitted(session: Session, batch: BatchRow, remote: RemoteBatch) -> BatchRo
         error=None,
     )
     session.boundary("submitted")
-    session.progress.say(f"{batch.file_name}: batch {remote.batch_id} {remote.status} ({batch.n_requests} requests)")
+    session.progress.say(
+        f"{batch.file_name}: batch {remote.batch_id} {remote.status} ({counted(batch.n_requests, 'request')})"
+    )
     return batch
 
 

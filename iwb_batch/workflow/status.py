@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
+from iwb_batch.core.words import counted
 from iwb_batch.model import BatchState
 from iwb_batch.report.status import BatchLine, RunState, StatusData, Tokens
 from iwb_batch.store import batches, numbers, views
@@ -68,7 +69,8 @@ def _messages(database: Database) -> Iterator[str]:
         yield "lines kept but not read: " + ", ".join(f"{n} {kind}" for kind, n in strays.items())
     gone = views.gone(database)
     if gone:
-        yield f"{gone} requests were in a batch the provider no longer knows: `collect --retry missing`"
+        lost = counted(gone, "request was", "requests were")
+        yield f"{lost} in a batch the provider no longer knows: `collect --retry missing`"
 
 
 def state_of(run: views.Run, counts: dict[str, int], database: Database) -> RunState:

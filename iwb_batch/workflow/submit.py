@@ -12,6 +12,7 @@ from pathlib import Path
 from iwb_batch.core import tokens
 from iwb_batch.core.prices import Prices
 from iwb_batch.core.split import Limits
+from iwb_batch.core.words import counted
 from iwb_batch.errors import Declined, IwbError, ProviderRefused, UsageError
 from iwb_batch.model import Outcome
 from iwb_batch.providers.base import BatchProvider
@@ -129,7 +130,7 @@ def _stage(
             _announce(prepared, progress)
             _ask(estimate(database, prepared, request), confirm, progress)
             plan.update_run(database, name=target.path.name)
-            batches.add_event(database, clock.stamp(), "planned", f"{prepared.n_items} items")
+            batches.add_event(database, clock.stamp(), "planned", counted(prepared.n_items, "item"))
     finally:
         database.close()
     return prepared, target
@@ -200,8 +201,8 @@ def describe(found: Estimate) -> str:
     """An estimate in one line."""
     cost = "cost unknown" if found.cost_usd is None else f"about {found.cost_usd:.2f} USD"
     return (
-        f"{found.requests} requests in {found.files} request files, {found.n_bytes / 1e6:.1f} MB,"
-        f" {found.input_tokens} input tokens, {cost}"
+        f"{counted(found.requests, 'request')} in {counted(found.files, 'request file')}, {found.n_bytes / 1e6:.1f} MB,"
+        f" {counted(found.input_tokens, 'input token')}, {cost}"
     )
 
 
@@ -254,7 +255,7 @@ def _restart(session: Session, confirm: Confirm, *, resume: bool) -> None:
     with session.database.transaction():
         released = plan.release(session.database, [Outcome.CANCELLED.value, Outcome.ACCOUNT.value], fresh_budget=False)
         session.stand("running", None)
-        session.event("resumed", f"{released} requests released")
+        session.event("resumed", f"{counted(released, 'request')} released")
 
 
 def _summary(session: Session) -> Submitted:
@@ -264,12 +265,13 @@ def _summary(session: Session) -> Submitted:
     if sent < len(rows):
         why = waiting_reason(session)
         session.progress.say(
-            f"{sent} of {len(rows)} request files sent; collect sends the rest" + (f" ({why})" if why else "")
+            f"{sent} of {counted(len(rows), 'request file')} sent; collect sends the rest"
+            + (f" ({why})" if why else "")
         )
     elif advance.is_finished(session):
         counts = views.status_counts(session.database)
         session.progress.say(
-            f"finished: {counts['scored']} requests scored, {counts['failed']} failed; nothing to send"
+            f"finished: {counted(counts['scored'], 'request')} scored, {counts['failed']} failed; nothing to send"
         )
     else:
         session.progress.say("everything is sent; `iwb-batch collect` brings the answers home")

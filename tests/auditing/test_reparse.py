@@ -77,7 +77,7 @@ def test_what_an_older_parser_could_not_read_is_read_now(cli: Cli, run: Path) ->
     assert status_counts(run) == {"failed": 2, "scored": 13}
     done = cli("reparse", RUN)
     assert done.code == 0
-    assert "1 read otherwise, 1 verdicts changed" in done.out
+    assert "1 read otherwise, 1 verdict changed" in done.out
     assert "invalid_json -> valid: 1" in done.out
     assert "requests: scored 13 -> 14, open 0 -> 0, failed 2 -> 1" in done.out
     assert status_counts(run) == {"failed": 1, "scored": 14}
@@ -95,7 +95,7 @@ def test_a_changed_verdict_is_counted_and_the_old_one_kept(cli: Cli, run: Path) 
     ((score,),) = values(run, f"SELECT score FROM judgement WHERE reading_id = {FIRST_VALID}")
     tamper(run, f"UPDATE judgement SET score = {score % 10 + 1} WHERE reading_id = {FIRST_VALID}")
     done = cli("reparse", RUN)
-    assert "1 read otherwise, 1 verdicts changed" in done.out
+    assert "1 read otherwise, 1 verdict changed" in done.out
     assert "valid -> valid: 1" in done.out
     kept = values(
         run,

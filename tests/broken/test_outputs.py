@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.cli.support import Cli, Inputs, Resource
+from tests.cli.support import Cli, Emulation, Inputs, Resource
 
 WRITERS = {
     "export csv": ["export", "--format", "csv", "--out"],
@@ -50,3 +52,55 @@ def test_a_run_without_answers_is_compared_as_neither_rehearsal_nor_real(
     done = cli("compare", "rehearsed", "waiting")
     assert done.code == 0, done.err
     assert done.out.startswith("REHEARSAL")
+
+
+MANY = re.compile(
+    r"\b1 (requests|answers|items|pairs|batches|verdicts|files|request files|lines|checks|warnings|scores)\b"
+)
+
+
+def test_no_message_speaks_of_1_requests(cli: Cli, tmp_path: Path, emulate: Emulation) -> None:
+    """One pair in one order: every count is 1 at some time."""
+    emulate(faults={"batches": [{"fault": "all_errored", "kind": "rejected", "times": 1}]})
+    side = {"score": 1, "model": "m", "completion_tokens": 9, "prompt_tokens": 5}
+    pair = {"prompt": "a poem", "prompt_id": "p", "tag": "t", "chosen": {"response": "a", **side}}
+    data = tmp_path / "pairs_en.json"
+    data.write_text(json.dumps([{**pair, "rejected": {"response": "b", **side}}]), encoding="utf-8")
+    given = [
+        "--benchmark",
+        "writing-preference-bench",
+        "--dataset",
+        str(data),
+        "--orders",
+        "chosen-first",
+        "--wait",
+        "0",
+    ]
+    said: list[str] = []
+    commands = [
+        ["submit", *given, "--run", "one"],
+        ["collect", "--wait", "0"],
+        ["status"],
+        ["report"],
+        ["collect", "--retry", "all", "--yes", "--watch", "--poll-interval", "0.02", "--wait", "0"],
+        ["status"],
+        ["report", "--format", "markdown"],
+        ["report", "--format", "csv"],
+        ["doctor", "one"],
+        ["reparse"],
+        ["show", "0"],
+        ["submit", *given, "--run", "one"],
+        ["cancel", "--yes"],
+        ["collect", "--delete-remote", "--yes"],
+        ["export", "--format", "csv", "--out", str(tmp_path / "out.csv")],
+        ["submit", *given, "--run", "by-hand", "--provider", "files"],
+        ["collect", "by-hand"],
+        ["collect", "by-hand", "--close"],
+        ["cancel", "by-hand", "--yes"],
+    ]
+    for command in commands:
+        done = cli(*command)
+        assert "unexpected" not in done.err
+        said += [*done.out.split("\n"), *done.err.split("\n")]
+    assert "1 request in 1 request file" in "\n".join(said)
+    assert [line for line in said if MANY.search(line)] == []

@@ -103,13 +103,13 @@ def test_a_lone_surrogate_becomes_a_replacement_character_and_is_counted(
     two.answers.write_bytes(b'{"index": 0, "response": "a\\ud83d b"}\n' + OTHER)
     done = cli.submit(two)
     assert done.code == 0, done.err
-    assert "note: 1 responses: a lone surrogate became U+FFFD" in done.err
+    assert "note: 1 response: a lone surrogate became U+FFFD" in done.err
     assert judged(cli, 0) == "a\ufffd b"
 
 
 def test_a_nul_is_kept_and_counted(cli: Cli, two: Inputs, resource: Resource) -> None:
     jsonl(two.answers, [{"index": 0, "response": "a\0b"}, {"index": 1, "response": "x"}])
-    assert "note: 1 responses: hold a NUL character" in cli.submit(two).err
+    assert "note: 1 response: hold a NUL character" in cli.submit(two).err
 
 
 def to_csv(path: Path) -> Path:
@@ -274,7 +274,7 @@ def test_empty_responses_may_be_left_out(cli: Cli, two: Inputs, resource: Resour
     jsonl(two.answers, [{"index": 0, "response": text}, {"index": 1, "response": answer(1)}])
     done = cli.submit(two, "--empty-responses", "exclude")
     assert done.code == 0, done.err
-    assert "1 responses without an answer: --empty-responses exclude" in done.err
+    assert "1 response without an answer: --empty-responses exclude" in done.err
     assert len(cli.lines()) == 5
     assert cli.collect().code == 0
     assert cli("report", "--format", "json").json()["n_items"] == 2

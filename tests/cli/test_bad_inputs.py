@@ -64,7 +64,7 @@ BAD_RESPONSES = {
         replaced(2, '{"index": 77, "response": "x"}'), ("model-x.jsonl", "not in the data: 77", "line 2"), "data set"
     ),
     "missing index": Bad(
-        replaced(2, ""), ("model-x.jsonl", "1 item without a response: 1", "1 indexes for 2 items"), "--allow-missing"
+        replaced(2, ""), ("model-x.jsonl", "1 item without a response: 1", "1 index for 2 items"), "--allow-missing"
     ),
     "index with a leading zero": Bad(
         replaced(2, '{"index": "01", "response": "x"}'), ("line 2", "index '01'", "whole number"), "integer"

@@ -165,7 +165,7 @@ def test_without_waiting_a_pending_file_is_left_to_collect(cli: Cli, two: Inputs
     resource = emulate(pending_polls=2)
     done = cli.submit(two)
     assert done.code == 3, done.err
-    assert "0 of 1 request files sent; collect sends the rest" in done.err
+    assert "0 of 1 request file sent; collect sends the rest" in done.err
     assert "file status is pending" in done.err
     assert cli.collect().code == 0
     assert len([path for path in resource.posts if path.endswith("/files")]) == 1
@@ -304,7 +304,7 @@ def test_nothing_is_left_when_the_question_is_answered_no(
     monkeypatch.setattr(click, "confirm", say_no)
     done = cli.submit(two)
     done.refused(1, "nothing was sent", hint="Run the same command again")
-    assert "10 requests in 1 request files" in asked[0]
+    assert "10 requests in 1 request file" in asked[0]
     assert "USD. Send?" in asked[0]
     nothing_sent(cli, resource)
     assert cli.submit(two, "--yes").code == 0

@@ -51,7 +51,7 @@ def test_only_items_complete_in_both_are_compared() -> None:
     assert (pair.n_common, pair.difference.score) == (2, 0.5)
     assert (pair.win, pair.tie, pair.loss) == (1, 1, 0)
     assert (pair.n_only_a, pair.n_only_b) == (1, 1)
-    assert any("not compared: 1 items only in m1, 1 only in m2" in flag for flag in pair.flags)
+    assert any("not compared: 1 item only in m1, 1 only in m2" in flag for flag in pair.flags)
     own = {row.run: row.own.score for row in found.leaderboard}
     assert own == {"m1": 8.0, "m2": pytest.approx(14 / 3)}
 

@@ -24,7 +24,7 @@ def check_rows_with_stale_metadata(cli: Cli, emulate: Emulation, tmp_path: Path,
     judged(cli, emulate, knows(rows), "--dataset", str(array(tmp_path / "chinese.json", rows)))
     found = numbers(cli)
     assert (found["n_pairs"], found["accuracy"]["score"]) == (2, 1.0)
-    assert any("1 items: no score gap" in note for note in found["notes"])
+    assert any("1 item: no score gap" in note for note in found["notes"])
     say += found["notes"]
 
 

@@ -485,7 +485,7 @@ def test_a_killed_emulator_goes_on_and_asks_no_answered_line_again(
         before = endpoint.turns
         holding.opened.set()
         with emulator(state, port, endpoint, *options) as second:
-            second.wait_for("1 files, 1 batches, 1 of them go on")
+            second.wait_for("1 file, 1 batch, 1 of them to go on")
             # It goes on by itself, before anybody asks.
             endpoint.wait_until(lambda: len(endpoint.turns) == 10)
             done = cli.collect()
@@ -494,7 +494,7 @@ def test_a_killed_emulator_goes_on_and_asks_no_answered_line_again(
             second.interrupt()
             assert second.end().code == 130
         with emulator(state, port, endpoint, *options) as third:
-            third.wait_for("1 batches, 0 of them go on")
+            third.wait_for("1 batch, 0 of them to go on")
             assert client.batches.retrieve(batch.id).status == "completed"
             assert {stored.id: client.files.content(stored.id).content for stored in client.files.list()} == files
             said = "\n".join([*first.said, *second.said, *third.said])
@@ -521,7 +521,7 @@ def test_an_interrupted_emulator_waits_for_answers_on_their_way(tmp_path: Path) 
             client.batches.retrieve(made.id)
             endpoint.wait_until(lambda: len(endpoint.asked) == 2)
             first.interrupt()
-            first.wait_for("waiting for the last 1 answers")
+            first.wait_for("waiting for the last 1 answer of")
             holding.opened.set()
             assert first.end().code == 130
         assert len(endpoint.asked) == 2

@@ -245,7 +245,7 @@ def test_csv_with_nul_and_a_long_field_loads(tmp_path: Path) -> None:
     ("content", "what"),
     [
         ("index,response\n0,a\n1,b,c\n", r"a\.csv line 3: 3 cells instead of 2"),
-        ("index,response\n0\n", r"a\.csv line 2: 1 cells instead of 2"),
+        ("index,response\n0\n", r"a\.csv line 2: 1 cell instead of 2"),
         ('index,response\n0,a\n1,"open\n', r"a\.csv line 3: not CSV"),
         ('index,response\n0,"a"b\n', r"a\.csv line 2: not CSV"),
         ("index,index\n0,1\n", r"a\.csv line 1: column name occurs twice: index"),

@@ -142,7 +142,7 @@ def test_table_names_failures_costs_and_formulas() -> None:
         "Known part of the cost: 0.5000 USD.",
         "Overall is the mean of item scores over complete items",
         "not corrected for looking at many",
-        "1 requests were given a fresh budget",
+        "1 request was given a fresh budget",
         "2 items of the responses file are outside the selection",
     ):
         assert expected in text
