@@ -21,6 +21,7 @@ import click
 from tests.bench import building, counting, curating, growing, ingesting, reporting, resampling, starting, transferring
 from tests.bench.bench import Bench, Section, Sizes
 from tests.bench.measure import WrongOutput
+from tests.bench.page import measured, renew
 from tests.bench.printing import section_lines, target_lines
 
 SECTIONS: dict[str, Callable[[Bench], Section]] = {
@@ -69,10 +70,10 @@ def versions() -> dict[str, str]:
     return found
 
 
-def measure(bench: Bench, names: list[str]) -> dict[str, Any]:
+def measure(bench: Bench, names: list[str], page: Path | None = None) -> dict[str, Any]:
     """Run sections, print what each found, then the targets; returns everything for the JSON file.
 
-    A wrong output ends its section; the others go on.
+    A wrong output ends its section; the others go on. ``page``: its measured part is written anew.
     """
     started, sections, errors = datetime.now(UTC), [], {}
     for name in names:
@@ -86,7 +87,7 @@ def measure(bench: Bench, names: list[str]) -> dict[str, Any]:
     targets = [target for section in sections for target in section.targets]
     if targets:
         click.echo("\n".join(target_lines(targets)))
-    return {
+    facts = {
         "format": 1,
         "started": started.isoformat(timespec="seconds"),
         "ratios_of": "processor time" if bench.cpu else "clock",
@@ -95,6 +96,11 @@ def measure(bench: Bench, names: list[str]) -> dict[str, Any]:
         "versions": versions(),
         "sizes": dataclasses.asdict(bench.sizes),
         "errors": errors,
+    }
+    if page is not None:
+        renew(page, measured(facts, sections, targets))
+    return {
+        **facts,
         "sections": [dataclasses.asdict(section) for section in sections],
         "targets": [{**dataclasses.asdict(target), "reached": target.reached} for target in targets],
     }
@@ -121,6 +127,11 @@ def _names(text: str | None) -> list[str]:
 @click.option("--cpu", is_flag=True, help="Ratios of processor time: for a machine that has other work to do.")
 @click.option("--json", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write every raw time there.")
 @click.option(
+    "--page",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Renew the measured part of that page.",
+)
+@click.option(
     "--work", type=click.Path(file_okay=False, path_type=Path), help="Folder for the data.  [a temporary one]"
 )
 def main(
@@ -131,6 +142,7 @@ def main(
     growth: str | None,
     curator: str | None,
     target: Path | None,
+    page: Path | None,
     work: Path | None,
     *,
     large: bool,
@@ -148,7 +160,7 @@ def main(
         work.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="iwb-bench-", dir=work))
     try:
-        found = measure(Bench(sizes, folder, lambda line: click.echo(line, err=True), cpu, curator), names)
+        found = measure(Bench(sizes, folder, lambda line: click.echo(line, err=True), cpu, curator), names, page)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if target is not None:

@@ -39,40 +39,64 @@ def ratio(table: Table, name: str, *, whole: bool) -> float | None:
     return 1 / faster if faster and table.costs else faster
 
 
-def table_lines(table: Table) -> list[str]:
-    """One table: work and process in seconds, rate, ratio to the base, peak memory."""
-    runs = max((len(found) for found in table.runs.values()), default=0)
+def header_of(unit: str) -> list[str]:
+    """Columns of a table."""
+    return ["variant", "work s", "cpu s", f"{unit}/s", "x", "process s", "x", "peak MiB"]
+
+
+TARGET_HEADER = ["what", "target", "measured", "reached"]
+
+
+def by(*, cpu: bool) -> str:
+    """What ratios are of."""
+    return "processor time" if cpu else "time by the clock"
+
+
+def x_of(table: Table) -> str:
+    """What the ratios of a table say."""
+    return f"time taken, times that of {table.base}" if table.costs else f"speed, times that of {table.base}"
+
+
+def table_rows(table: Table) -> list[list[str]]:
+    """Seconds of the work by the clock and of processors, rate, ratio; of the process, ratio; peak memory."""
     rows = []
     for name in table.names:
         cost, size = table.cost(name), table.sizes[name]
-        rate = None if cost is None else 1 / max(cost, 1e-9)
         rows.append(
             [
-                name + (f" ({size:,})" if size != table.units else ""),
+                name + (f" ({size:,})" if size not in (0, table.units) and f"{size:,} " not in name else ""),
                 _seconds(table.seconds(name)),
                 _seconds(table.seconds(name, cpu=True)),
-                figure(rate),
+                figure(None if cost is None else 1 / max(cost, 1e-9)),
                 figure(ratio(table, name, whole=False)),
                 _seconds(table.seconds(name, whole=True)),
                 figure(ratio(table, name, whole=True)),
                 figure(table.peak(name)),
             ]
         )
-    header = ["variant", "work s", "cpu s", f"{table.unit}/s", "x", "process s", "x", "peak MiB"]
-    by = "processor time" if table.cpu else "the clock"
-    x = f"time taken, times that of {table.base}" if table.costs else f"speed, times that of {table.base}"
-    title = f"{table.title}; median of {runs}; x: {x}, by {by}"
-    return ["", title, *aligned(header, rows), *table.notes]
+    return rows
 
 
-def target_lines(targets: Sequence[Target]) -> list[str]:
-    """The table of targets."""
+def table_lines(table: Table) -> list[str]:
+    """One table with its title."""
+    runs = max((len(found) for found in table.runs.values()), default=0)
+    title = f"{table.title}; median of {runs}; x: {x_of(table)}; {by(cpu=table.cpu)}"
+    return ["", title, *aligned(header_of(table.unit), table_rows(table)), *table.notes]
+
+
+def target_rows(targets: Sequence[Target]) -> list[list[str]]:
+    """Bound and figure of each target."""
     rows = []
     for target in targets:
         bound = f"{'<=' if target.at_most else '>='} {target.bound:g} {target.unit}"
         reached = {True: "yes", False: "no", None: "not measured"}[target.reached]
         rows.append([target.what, bound, figure(target.measured, f" {target.unit}"), reached])
-    return ["", "Targets", *aligned(["what", "target", "measured", "reached"], rows)]
+    return rows
+
+
+def target_lines(targets: Sequence[Target]) -> list[str]:
+    """The table of targets."""
+    return ["", "Targets", *aligned(TARGET_HEADER, target_rows(targets))]
 
 
 def section_lines(section: Section) -> list[str]:
