@@ -62,6 +62,7 @@ MEANINGS = {
     "item_score.n_planned": "requests planned; 0 for an item that was left out",
     "item_score.n_scored": "requests with a judgement",
     "item_score.score": "mean of the criterion scores; NULL unless every planned request is scored",
+    "item_score.score_sum": "sum of all its scores",
     "item_score.score_partial": "mean over the requests scored so far",
     "kind": "what happened, in one word",
     "language": "label of the data, or of its file or config",

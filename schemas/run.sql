@@ -188,6 +188,7 @@ CREATE TABLE attempt (
   UNIQUE (request_id, attempt)
 ) STRICT;
 CREATE INDEX attempt_by_file ON attempt (request_file_id);
+CREATE INDEX attempt_changed ON attempt (request_id, attempt) WHERE changed IS NOT NULL;
 -- A request never has two attempts without an outcome: it is never sent twice at once.
 CREATE TRIGGER attempt_one_open BEFORE INSERT ON attempt
 WHEN EXISTS (SELECT 1 FROM attempt a WHERE a.request_id = NEW.request_id
@@ -221,6 +222,7 @@ CREATE TABLE raw_line (
   UNIQUE (raw_file_id, line)
 ) STRICT;
 CREATE INDEX raw_line_by_custom_id ON raw_line (custom_id);
+CREATE INDEX raw_line_stray ON raw_line (kind) WHERE kind <> 'answer';
 
 -- What an attempt came to. Never changed; a later reading (reparse, late line) is one more row, and the newest counts.
 CREATE TABLE reading (
@@ -255,6 +257,8 @@ CREATE TABLE judgement (
   reason TEXT NOT NULL,
   notes TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(notes)) -- what was unwrapped or noticed
 ) STRICT;
+-- Numbers of a large run need the scores and not the texts beside them.
+CREATE INDEX judgement_score ON judgement (reading_id, score);
 
 -- What happened, in order. Append-only.
 CREATE TABLE event (
@@ -333,7 +337,7 @@ CREATE VIEW score AS
 SELECT i.item_id, i.item_index, i.domain, i.subdomain, i.language, i.variant,
        q.criterion_index, q.criterion, q.repeat, j.score, j.reason, v.custom_id
 FROM verdict v
-JOIN judgement j ON j.reading_id = v.reading_id
+JOIN judgement j INDEXED BY judgement_score ON j.reading_id = v.reading_id
 JOIN request q ON q.request_id = v.request_id
 JOIN item i ON i.item_index = q.item_index
 WHERE j.score IS NOT NULL AND q.side IS NULL;
@@ -343,14 +347,15 @@ WHERE j.score IS NOT NULL AND q.side IS NULL;
 CREATE VIEW item_score AS
 WITH planned AS (SELECT item_index, count(*) AS n FROM request GROUP BY item_index),
 criterion_mean AS (
-  SELECT item_index, criterion_index, avg(score) AS score, count(*) AS n
+  SELECT item_index, criterion_index, avg(score) AS score, count(*) AS n, sum(score) AS total
   FROM score GROUP BY item_index, criterion_index),
-scored AS (SELECT item_index, avg(score) AS score, sum(n) AS n FROM criterion_mean GROUP BY item_index)
+scored AS (SELECT item_index, avg(score) AS score, sum(n) AS n, sum(total) AS total FROM criterion_mean GROUP BY item_index)
 SELECT i.item_id, i.item_index, i.domain, i.subdomain, i.language, i.variant,
        CASE WHEN s.n = p.n THEN s.score END AS score,
        s.score AS score_partial,
        coalesce(s.n, 0) AS n_scored,
-       coalesce(p.n, 0) AS n_planned
+       coalesce(p.n, 0) AS n_planned,
+       coalesce(s.total, 0) AS score_sum
 FROM item i
 LEFT JOIN planned p ON p.item_index = i.item_index
 LEFT JOIN scored s ON s.item_index = i.item_index;
@@ -395,7 +400,7 @@ SELECT s.request_id, s.item_id, s.item_index, s.criterion_index, s.pair_order, s
        a.outcome, a.detail, a.error_code, a.message, s.attempts, s.side
 FROM request_status s
 JOIN attempt_reading a ON a.request_id = s.request_id AND a.attempt = s.attempts
-WHERE s.status = 'failed';
+WHERE s.request_id IN (SELECT request_id FROM undecided) AND s.status = 'failed';
 
 -- Tokens and cost by what they bought. good: the answer behind a judgement. resubmitted: an answer that was asked for again.
 -- wasted: an answer that led to nothing. unknown: no token counts came back; its cost is unknown, never 0.

@@ -92,27 +92,39 @@ def _stretches(database: Database) -> Iterator[identity.Answers]:
 
 def _changed(database: Database) -> int:
     return int(
-        database.value("SELECT count(*) FROM verdict v JOIN attempt a USING (attempt_id) WHERE a.changed IS NOT NULL")
+        database.value(
+            "SELECT count(*) FROM attempt a INDEXED BY attempt_changed JOIN verdict v USING (request_id)"
+            " WHERE a.changed IS NOT NULL AND v.attempt_id = a.attempt_id"
+        )
     )
 
 
 def rubric(database: Database, requirements: Requirements | None = None) -> RubricData:
     """Everything the numbers of a rubric run rest on; ``items`` streams."""
     listed = requirements.indexes() if requirements is not None else ()
+    histogram, repeat_sums = _scores(database)
     return RubricData(
         facts=facts(database),
         items=_items(database),
-        histogram={
-            row[0]: row[1] for row in database.rows("SELECT score, count(*) FROM score GROUP BY score ORDER BY score")
-        },
-        repeat_sets=_repeat_sets(database),
-        repeat_sums={
-            row[0]: (row[1], row[2])
-            for row in database.rows("SELECT repeat, sum(score), count(*) FROM score GROUP BY repeat ORDER BY repeat")
-        },
+        histogram=histogram,
+        repeat_sets=_repeat_sets(database) if len(repeat_sums) > 1 else {},
+        repeat_sums=repeat_sums,
         requirements=requirements,
         criterion_means=criterion_means(database, listed),
     )
+
+
+def _scores(database: Database) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
+    """How often each score was given, by score; sum and number of the scores of each repeat, by repeat."""
+    histogram: dict[int, int] = {}
+    sums: dict[int, tuple[int, int]] = {}
+    for repeat, score, n in database.rows(
+        "SELECT repeat, score, count(*) FROM score GROUP BY repeat, score ORDER BY repeat, score"
+    ):
+        histogram[score] = histogram.get(score, 0) + n
+        total, count = sums.get(repeat, (0, 0))
+        sums[repeat] = (total + score * n, count + n)
+    return dict(sorted(histogram.items())), sums
 
 
 def criterion_means(database: Database, item_indexes: Collection[int]) -> dict[int, dict[str, float]]:
@@ -162,11 +174,10 @@ def items_of(database: Database, item_indexes: Collection[int]) -> Iterator[tupl
 
 def _items(database: Database) -> Iterator[ItemRow]:
     rows = database.rows(
-        "WITH sums AS (SELECT item_index, sum(score) AS score_sum FROM score GROUP BY item_index)"
-        " SELECT s.item_index, s.domain, s.subdomain, s.language, s.variant, i.cluster, i.left_out, s.n_planned,"
-        " s.n_scored, coalesce(u.score_sum, 0), s.score, r.answer"
-        " FROM item_score s JOIN item i USING (item_index) LEFT JOIN sums u USING (item_index)"
-        " LEFT JOIN response r USING (item_index) ORDER BY s.item_index"
+        "SELECT s.item_index, s.domain, s.subdomain, s.language, s.variant, i.cluster, i.left_out, s.n_planned,"
+        " s.n_scored, s.score_sum, s.score, r.answer"
+        " FROM item_score s JOIN item i USING (item_index) LEFT JOIN response r USING (item_index)"
+        " ORDER BY s.item_index"
     )
     for row in rows:
         # SQLite's length() stops at a NUL character, so the text's own length is taken.
