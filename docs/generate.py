@@ -101,7 +101,8 @@ MEANINGS = {
     "request_status.last_outcome": "outcome of the last attempt that has one",
     "request_status.status": "`scored`, `open` or `failed`",
     "response.sha256": "over reasoning and answer",
-    "run.standing": "`running`; `stopped` by cancel or by the provider; `halted` by a systematic failure or a refused batch",
+    "run.standing": "`running`; `stopped` by cancel or by the provider; `halted` by a systematic failure"
+    " or a refused batch",
     "score": "1 to 10",
     "sha256": "of the bytes, in hex",
     "split": "split of the data set",
