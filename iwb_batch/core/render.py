@@ -158,6 +158,21 @@ class LineRenderer:
         pieces += (b"%d" % token_limit, self._closing)
         return b"".join(pieces)
 
+    def fault(self, custom_id: str, line: bytes) -> str | None:
+        """What is wrong with a line that was to be written, or None.
+
+        One that begins and ends as every line does, with escaped texts in between, needs no closer look.
+        """
+        begin, end = self._pieces[0] + escape(custom_id) + self._pieces[2], self._closing
+        if line.startswith(begin) and line.endswith(end) and line.find(b"\n") == len(line) - 1:
+            return None
+        fault = check_request_line(line)
+        if fault is None and line.find(b"\n") != len(line) - 1:
+            fault = "a line end that is not its end"
+        if fault is None and orjson.loads(line)["custom_id"] != custom_id:
+            fault = "the custom_id of another request"
+        return fault
+
     def messages(self, fields: Mapping[str, str]) -> list[dict[str, str]]:
         """The messages of one request as objects, for showing them or sending them online."""
         user = {"role": "user", "content": self._template.fill(fields)}

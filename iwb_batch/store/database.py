@@ -68,6 +68,11 @@ class Database:
         """Close the connection; folds the write-ahead log into the file when we are the last."""
         self._connection.close()
 
+    @property
+    def changes(self) -> int:
+        """Rows this connection has changed so far: while it stands still, what was read of them still holds."""
+        return self._connection.total_changes
+
     def __enter__(self) -> Database:
         return self
 

@@ -124,7 +124,7 @@ def is_finished(session: Session) -> bool:
         return False
     if not session.may_send:
         return True
-    counts = views.status_counts(session.database)
+    counts = session.counts()
     if counts["open"] == 0:
         return True
     return views.open_attempts(session.database) == 0 and not views.open_and_sendable(session.database)
@@ -132,7 +132,7 @@ def is_finished(session: Session) -> bool:
 
 def collect_code(session: Session) -> int:
     """Exit code of ``collect``: 0 every request judged, 4 finished but not all judged, 3 not finished."""
-    counts = views.status_counts(session.database)
+    counts = session.counts()
     if counts["open"] == 0 and counts["failed"] == 0:
         return 0
     return 4 if is_finished(session) else 3

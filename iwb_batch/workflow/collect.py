@@ -12,7 +12,7 @@ from iwb_batch.errors import Declined, RunError, Unreachable, UsageError
 from iwb_batch.model import BatchState, Outcome
 from iwb_batch.providers.base import Ambiguous, Rejected, Unavailable
 from iwb_batch.providers.files import HOST
-from iwb_batch.store import batches, plan, views
+from iwb_batch.store import batches, plan
 from iwb_batch.store.batches import BatchRow
 from iwb_batch.workflow import advance, given, online, opening, pilot, standing
 from iwb_batch.workflow.receive import CANCEL_ASKED, poll, receive
@@ -81,7 +81,7 @@ def _sleep(session: Session, started: float) -> bool:
 
 
 def _tell(session: Session, code: int) -> None:
-    counts = views.status_counts(session.database)
+    counts = session.counts()
     done = "answered" if session.run.protocol == "generate" else "judged"
     all_of_them = counted(sum(counts.values()), "request")
     line = f"{counts['scored']} of {all_of_them} {done}, {counts['open']} open, {counts['failed']} failed"

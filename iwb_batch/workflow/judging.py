@@ -95,8 +95,14 @@ class Judging:
             n_tokens=to_send.n_tokens,
             changed=changed,
         )
-        renderer = self._renderers.get(lane, self.renderer)
-        return attempt, renderer.line(name, fields, limit)
+        return attempt, self._of_lane(lane).line(name, fields, limit)
+
+    def fault(self, attempt: PlannedAttempt, line: bytes, lane: str = "") -> str | None:
+        """What is wrong with a line before it is written, or None: no provider should be the first to see it."""
+        return self._of_lane(lane).fault(attempt.custom_id, line)
+
+    def _of_lane(self, lane: str) -> LineRenderer:
+        return self._renderers.get(lane, self.renderer)
 
     def size(self, run_id: str, item: Item, answer: str, request: Request) -> Size:
         """Bytes of a request's first line, and its input tokens, counted or estimated as ``tokens.label`` says."""

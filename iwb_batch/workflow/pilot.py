@@ -46,7 +46,7 @@ def _outcome(session: Session) -> PilotOutcome:
     counted = sum(row.cost_usd or 0.0 for row in views.usage(session.database))
     # Answers without token counts cost something too: they are taken at their estimate, never at 0.
     spent = counted + (expected_cost(session, *views.uncounted(session.database)) or 0.0)
-    planned = sum(views.status_counts(session.database).values())
+    planned = sum(session.counts().values())
     known = session.prices.known and attempts > 0
     return PilotOutcome(
         attempts=attempts,

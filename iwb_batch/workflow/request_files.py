@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from iwb_batch.core.split import Filler, Limits
+from iwb_batch.errors import RunError
 from iwb_batch.store import batches, plan
 from iwb_batch.store.database import Database
 from iwb_batch.store.plan import PlannedAttempt, ToSend
@@ -101,7 +102,7 @@ class _Writer:
             attempt, line = self._judging.render(self._run_id, to_send, self._lane)
             self._current = self._stack.enter_context(_open_file(self._session, self._lane, self._online))
         assert self._current is not None, "the first line opens a file"
-        self._current.add(attempt, line)
+        self._current.add(attempt, line, self._judging.fault(attempt, line, self._lane))
 
     def commit(self) -> None:
         """Complete the present file, if there is one."""
@@ -133,9 +134,14 @@ class _OpenFile:
         self._requests = 0
         self._tokens = 0
 
-    def add(self, attempt: PlannedAttempt, line: bytes) -> None:
-        """Append one line and its attempt."""
+    def add(self, attempt: PlannedAttempt, line: bytes, fault: str | None) -> None:
+        """Append one line and its attempt. RunError: the line has a fault and is none a provider would take."""
         self._requests += 1
+        if fault is not None:
+            raise RunError(
+                f"{self._whole.target.name} line {self._requests}, {attempt.custom_id}: {fault}",
+                hint="Nothing of this file was sent, and no input can cause this: please report it.",
+            )
         attempt.line = self._requests
         if self._by:
             attempt.changed = f"{attempt.changed}; {self._by}" if attempt.changed else self._by

@@ -269,7 +269,7 @@ def _summary(session: Session) -> Submitted:
             + (f" ({why})" if why else "")
         )
     elif advance.is_finished(session):
-        counts = views.status_counts(session.database)
+        counts = session.counts()
         session.progress.say(
             f"finished: {counted(counts['scored'], 'request')} scored, {counts['failed']} failed; nothing to send"
         )

@@ -122,7 +122,8 @@ class Table:
 
 def environment(**more: str) -> dict[str, str]:
     """For children: this package can be found, and no setting of the user's changes what is measured."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("IWB_BATCH_", "AZURE_", "OPENAI_"))}
+    own = ("IWB_BATCH_", "AZURE_", "OPENAI_", "PYTHON")  # PYTHONDONTWRITEBYTECODE: every start would compile everything
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(own)}
     return {**kept, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", **more}
 
 

@@ -256,6 +256,23 @@ def test_a_prompt_or_model_that_makes_no_request_line_is_refused_before_the_firs
         LineRenderer("s", "{q}", model="")
 
 
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (GOOD, None),
+        (changed() + b"\n", None),  # in another form, and still the request
+        (GOOD[:-9] + b"\n", "not an object"),
+        (b"\n" + GOOD, "line end"),
+        (GOOD.removesuffix(b"\n"), "line end"),
+        (changed(method=None) + b"\n", "missing method"),
+        (changed(custom_id="0123456789-i0-c0-r1-a2") + b"\n", "another request"),
+    ],
+)
+def test_a_line_that_does_not_begin_and_end_as_all_do_is_looked_at(line: bytes, fault: str | None) -> None:
+    found = renderer().fault("0123456789-i0-c0-r1-a1", line)
+    assert (found is None) if fault is None else (found is not None and fault in found)
+
+
 def test_texts_are_remembered_as_the_objects_they_are() -> None:
     made: list[str] = []
     lately = render.Lately(lambda text: made.append(text) or len(made))  # type: ignore[func-returns-value]

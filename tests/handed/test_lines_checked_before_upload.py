@@ -14,6 +14,8 @@ from iwb_batch.store.plan import PlannedAttempt, ToSend
 from iwb_batch.workflow.judging import Judging
 from tests.cli.support import Cli, Inputs, Resource, stored
 
+SAME = "0123456789-i0-c0-r1-a1"
+
 Spoil = Callable[[PlannedAttempt, bytes], tuple[PlannedAttempt, bytes]]
 
 
@@ -77,7 +79,11 @@ def test_a_custom_id_that_occurs_twice_is_refused_before_anything_is_uploaded(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         spoil_second_item(
-            patch, lambda attempt, line: (replace(attempt, custom_id=CustomId("0123456789-i0-c0-r1-a1")), line)
+            patch,
+            lambda attempt, line: (
+                replace(attempt, custom_id=CustomId(SAME)),
+                line.replace(attempt.custom_id.encode(), SAME.encode()),
+            ),
         )
         cli.submit(two, "--run", "mine").refused(1, "UNIQUE constraint failed: attempt.custom_id")
     assert resource.posts == []
