@@ -15,7 +15,7 @@ _INTEGERS = frozenset(
     {
         *("item_index", "criterion_index", "repeat", "correct", "request_id", "attempt", "http_status"),
         *("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "batch_id", "token_limit"),
-        *("n_scored", "n_planned"),
+        *("n_scored", "n_planned", "score_sum"),
     }
 )
 _NUMBERS = frozenset({"score_partial", "cost_usd"})
