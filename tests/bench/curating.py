@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +38,25 @@ def version_of(python: str | None) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _messages(paths: list[Path]) -> list[Any]:
-    return [orjson.loads(line)["body"]["messages"] for line in lines_of(*paths)]
+@dataclass(frozen=True)
+class Work:
+    """All items for ours, the first of them for the slower peer; a run over all of them, submitted, and its answers."""
+
+    python: str
+    data: Data
+    part: Data
+    runs: Path
+    answers: Path
+    answers_part: Path
 
 
-def _same_messages(expected: Path, folder: Path, _run: Run) -> None:
-    if _messages([folder / "out.jsonl"]) != _messages(ours.request_files(expected)):
+def _messages(paths: list[Path], lines: int) -> list[Any]:
+    return [orjson.loads(line)["body"]["messages"] for line in islice(lines_of(*paths), lines)]
+
+
+def _same_messages(work: Work, folder: Path, _run: Run) -> None:
+    lines = work.part.requests
+    if _messages([folder / "out.jsonl"], lines + 1) != _messages(ours.request_files(work.runs / "bench"), lines):
         raise WrongOutput("other messages than ours")
 
 
@@ -51,33 +66,59 @@ def _same_scores(expected: dict[str, int], folder: Path, _run: Run) -> None:
         raise WrongOutput("other scores than ours")
 
 
-def _build(bench: Bench, python: str, data: Data, run: Path, table: Table, place: Path) -> None:
-    def into(folder: Path) -> dict[str, Any]:
-        return {"items": str(data.items), "responses": str(data.responses), "out": str(folder / "out.jsonl")}
+def _prepared(bench: Bench, python: str, place: Path) -> Work:
+    sizes = bench.sizes
+    shape = TINY if sizes.shapes == ("tiny",) else LARGE
+    data = write_items(place / "data", shape, sizes.requests, sizes.seed)
+    part = write_items(place / "part", shape, min(sizes.curator_lines, sizes.requests), sizes.seed)
+    made = Variant("submit", "tests.bench.ours:command", lambda _: submit(data, place / "runs", "--max-resubmits", "0"))
+    once(made, place / "submit")
+    work = Work(python, data, part, place / "runs", place / "answers.jsonl", place / "answers_part.jsonl")
+    judge.write_answers(ours.request_files(work.runs / "bench"), work.answers, shape, sizes.seed)
+    with work.answers_part.open("wb") as out:
+        out.writelines(line for line in lines_of(work.answers) if _index(line) < part.requests // 5)
+    return work
 
+
+def _index(line: bytes) -> int:
+    return int(orjson.loads(line)["custom_id"].split("-")[1][1:])
+
+
+def _inputs(data: Data, folder: Path) -> dict[str, Any]:
+    return {"items": str(data.items), "responses": str(data.responses), "out": str(folder / "out.jsonl")}
+
+
+def _build(bench: Bench, work: Work, table: Table, place: Path) -> None:
     variants = [
-        Variant(COMMAND_BUILD, "tests.bench.ours:command", lambda folder: submit(data, folder / "runs")),
-        Variant(RENDERED, "tests.bench.ours:render", lambda folder: {**into(folder), "count": False}),
-        Variant(CURATOR, "tests.bench.curator:build", into, partial(_same_messages, run), python=python),
+        Variant(COMMAND_BUILD, "tests.bench.ours:command", lambda folder: submit(work.data, folder / "runs")),
+        Variant(RENDERED, "tests.bench.ours:render", lambda folder: {**_inputs(work.data, folder), "count": False}),
+        Variant(
+            CURATOR,
+            "tests.bench.curator:build",
+            partial(_inputs, work.part),
+            partial(_same_messages, work),
+            units=work.part.requests,
+            python=work.python,
+        ),
     ]
     in_turns(table, variants, min(TURNS, bench.sizes.repeat), place)
 
 
-def _ingest(bench: Bench, python: str, data: Data, runs: Path, answers: Path, table: Table, place: Path) -> None:
+def _ingest(bench: Bench, work: Work, table: Table, place: Path) -> None:
     def copied(folder: Path) -> dict[str, Any]:
-        shutil.copytree(runs, folder / "runs")
-        return collect(folder / "runs", answers)
+        shutil.copytree(work.runs, folder / "runs")
+        return collect(folder / "runs", work.answers)
 
     def into(folder: Path) -> dict[str, Any]:
-        given = {"items": str(data.items), "responses": str(data.responses), "answers": str(answers)}
-        return {**given, "out": str(folder / "out.jsonl")}
+        return {**_inputs(work.part, folder), "answers": str(work.answers_part)}
 
     once(Variant("expected", "tests.bench.ours:command", copied), place / "expected")
     rows = rows_of(place / "expected" / "runs" / "bench" / "run.db", OURS_SQL)
-    same = partial(_same_scores, {f"i{item}-c{criterion}": score for item, criterion, score, _ in rows})
+    expected = {f"i{item}-c{place}": score for item, place, score, _ in rows if item < work.part.requests // 5}
+    same, units = partial(_same_scores, expected), work.part.requests
     variants = [
         Variant(COMMAND_INGEST, "tests.bench.ours:command", copied),
-        Variant(CURATOR, "tests.bench.curator:ingest", into, same, python=python),
+        Variant(CURATOR, "tests.bench.curator:ingest", into, same, units=units, python=work.python),
     ]
     in_turns(table, variants, min(TURNS, bench.sizes.repeat), place)
 
@@ -95,21 +136,15 @@ def section(bench: Bench) -> Section:
         targets = [Target(f"{what}, times {CURATOR}", bound, None) for _, what, bound in bounds]
         targets.append(Target(f"ingest: collect, times {CURATOR}", 150.0, None))
         return Section("curator", [], targets, ["", f"{CURATOR}: not measured: {why}"])
-    place, sizes = bench.place("curator"), bench.sizes
-    shape = TINY if sizes.shapes == ("tiny",) else LARGE
-    data = write_items(place / "data", shape, sizes.curator_lines, sizes.seed)
-    made = Variant("submit", "tests.bench.ours:command", lambda _: submit(data, place / "runs", "--max-resubmits", "0"))
-    once(made, place / "submit")
-    answers, run = place / "answers.jsonl", place / "runs" / "bench"
-    judge.write_answers(ours.request_files(run), answers, shape, sizes.seed)
-    tables = [
-        Table("curator build", f"build beside {CURATOR} {version}", "lines", data.requests, CURATOR, bench.cpu),
-        Table("curator ingest", f"ingest beside {CURATOR} {version}", "lines", data.requests, CURATOR, bench.cpu),
-    ]
-    bench.say(f"{CURATOR} {version}: {data.requests:,} lines")
-    _build(bench, python, data, run, tables[0], place / "build")
-    _ingest(bench, python, data, place / "runs", answers, tables[1], place / "ingest")
+    place = bench.place("curator")
+    work = _prepared(bench, python, place)
+    requests = work.data.requests
+    bench.say(f"{CURATOR} {version}: {requests:,} lines, {work.part.requests:,} for it")
+    built = Table("curator build", f"build beside {CURATOR} {version}", "lines", requests, CURATOR, bench.cpu)
+    _build(bench, work, built, place / "build")
+    taken = Table("curator ingest", f"ingest beside {CURATOR} {version}", "lines", requests, CURATOR, bench.cpu)
+    _ingest(bench, work, taken, place / "ingest")
     bench.done([place])
-    targets = [Target(f"{what}, times {CURATOR}", n, tables[0].speedup(name, CURATOR)) for name, what, n in bounds]
-    ingested = tables[1].speedup(COMMAND_INGEST, CURATOR)
-    return Section("curator", tables, [*targets, Target(f"ingest: collect, times {CURATOR}", 150.0, ingested)])
+    targets = [Target(f"{what}, times {CURATOR}", bound, built.speedup(name, CURATOR)) for name, what, bound in bounds]
+    targets.append(Target(f"ingest: collect, times {CURATOR}", 150.0, taken.speedup(COMMAND_INGEST, CURATOR)))
+    return Section("curator", [built, taken], targets)
