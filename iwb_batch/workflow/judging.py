@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -104,11 +104,14 @@ class Judging:
     def _of_lane(self, lane: str) -> LineRenderer:
         return self._renderers.get(lane, self.renderer)
 
-    def size(self, run_id: str, item: Item, answer: str, request: Request) -> Size:
-        """Bytes of a request's first line, and its input tokens, counted or estimated as ``tokens.label`` says."""
-        fields = self.benchmark.fields(item, answer, request)
-        line = self.renderer.line(custom_id(run_id, request, 1), fields, self.settings.max_completion_tokens)
-        return Size(len(line), self.tokens.count(fields))
+    def sizes(self, run_id: str, requests: Sequence[tuple[Request, Mapping[str, str]]]) -> list[Size]:
+        """Bytes of each request's first line, and its input tokens, counted or estimated as ``tokens.label`` says.
+
+        ``requests``: each with the fields of its prompt.
+        """
+        counts, limit = self.tokens.count([fields for _, fields in requests]), self.settings.max_completion_tokens
+        lines = (self.renderer.line(custom_id(run_id, request, 1), fields, limit) for request, fields in requests)
+        return [Size(len(line), n_tokens) for line, n_tokens in zip(lines, counts, strict=True)]
 
     def messages(self, item: Item, answer: str, request: Request) -> list[dict[str, str]]:
         """The messages of a request, as sent."""

@@ -7,7 +7,7 @@ import json
 import platform
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -30,6 +30,9 @@ from iwb_batch.workflow.items import of_subset, open_items
 from iwb_batch.workflow.judging import Judging
 from iwb_batch.workflow.progress import Progress
 from iwb_batch.workflow.settings import Inputs, JudgeSettings, Options, canonical, sha256_text
+
+REQUESTS_AT_ONCE = 500
+CHARACTERS_AT_ONCE = 1 << 20
 
 MISSING, EMPTY, UNANSWERED = "missing response", "empty response", "no answer"
 
@@ -238,10 +241,23 @@ def _lanes(settings: JudgeSettings, host: str) -> list[tuple[str, str, str]]:
 def planned_requests(
     database: Database, judging: Judging, settings: JudgeSettings, run_id: str
 ) -> Iterator[tuple[Request, Size]]:
-    """Every request of the judged items with its size, by item."""
+    """Every request of the judged items with its size, by item; tokens of many are counted at once, on all cores."""
+    page: list[tuple[Request, Mapping[str, str]]] = []
+    held = 0
     for item, answer in plan.judged_items(database):
-        for request in judging.benchmark.requests(item, repeats=settings.repeats, orders=settings.orders):
-            yield request, judging.size(run_id, item, answer, request)
+        requests = judging.benchmark.requests(item, repeats=settings.repeats, orders=settings.orders)
+        page += ((request, judging.benchmark.fields(item, answer, request)) for request in requests)
+        held += len(item.query) + len(answer)
+        if len(page) >= REQUESTS_AT_ONCE or held >= CHARACTERS_AT_ONCE:
+            yield from _sized(judging, run_id, page)
+            page, held = [], 0
+    yield from _sized(judging, run_id, page)
+
+
+def _sized(
+    judging: Judging, run_id: str, page: Sequence[tuple[Request, Mapping[str, str]]]
+) -> Iterator[tuple[Request, Size]]:
+    return zip((request for request, _ in page), judging.sizes(run_id, page), strict=True)
 
 
 def _hash_of(database: Database, table: str) -> str:

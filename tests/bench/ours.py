@@ -45,9 +45,9 @@ def render(items: str, responses: str, out: str, *, count: bool) -> Callable[[],
                 criteria = tuple(Criterion(c["name"], json.dumps(c, ensure_ascii=False)) for c in row["checklist"])
                 item = Item(row["index"], row["id"], row["query"], cluster="", criteria=criteria)
                 answer = texts[item.index]
-                for request in benchmark.requests(item):
-                    fields = benchmark.fields(item, answer, request)
-                    tokens += judging.tokens.count(fields) if count else 0
+                requests = [(request, benchmark.fields(item, answer, request)) for request in benchmark.requests(item)]
+                tokens += sum(judging.tokens.count([fields for _, fields in requests])) if count else 0
+                for request, fields in requests:
                     target.write(judging.renderer.line(custom_id(RUN_ID, request, 1), fields, 8_000))
         return tokens
 
@@ -92,8 +92,8 @@ def count_tokens(texts: str, *, exact: bool) -> Callable[[], list[int]]:
 
     listed: list[str] = json.loads(Path(texts).read_text(encoding="utf-8"))
     counter = tokens.best_counter() if exact else tokens.ScriptEstimate()
-    counter.count("the vocabulary is loaded at the first count")
-    return lambda: [counter.count(text) for text in listed]
+    counter.count(["the vocabulary is loaded at the first count"])
+    return lambda: counter.count(listed)
 
 
 def counter_label() -> str:
