@@ -18,6 +18,7 @@ from tests.bench.bench import Bench, Section, Sizes, Target
 from tests.bench.counting import EXACT
 from tests.bench.data import SMALL, TINY, Writer, lines_of, write_items
 from tests.bench.measure import Run, Table, Variant, WrongOutput, in_turns, once
+from tests.bench.page import BEGIN, renew
 from tests.bench.printing import figure, section_lines, target_lines
 
 SIZES = Sizes(
@@ -264,6 +265,27 @@ def test_the_program_writes_everything_as_json(tmp_path: Path, monkeypatch: pyte
     assert len(found["sections"][0]["tables"][0]["runs"][ingesting.COMMAND]) == 2
     assert [target["what"][:6] for target in found["targets"]] == ["ingest"] * 2
     assert [path.name for path in tmp_path.iterdir()] == ["found.json"], "the data are gone"
+
+
+def test_the_page_is_renewed_from_its_mark_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "QUICK", SIZES)
+    page = tmp_path / "page.md"
+    page.write_text(f"# Title\n\n{BEGIN}\n\nOld figures.\n", encoding="utf-8")
+    arguments = ["--quick", "--only", "bootstrap", "--work", str(tmp_path), "--page", str(page)]
+    assert CliRunner().invoke(program.main, arguments).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith(f"# Title\n\n{BEGIN}\n\nMeasured on ")
+    assert "Old figures" not in text
+    assert f"| {resampling.LOOP} |" in text
+    assert "| bootstrap: peak memory | <= 60 MiB |" in text
+
+
+def test_a_page_without_a_mark_is_left_as_it_is(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Title\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"page\.md has no line"):
+        renew(page, "text")
+    assert page.read_text(encoding="utf-8") == "# Title\n"
 
 
 def test_the_program_leaves_with_1_where_an_output_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
