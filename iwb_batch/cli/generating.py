@@ -75,7 +75,8 @@ def generate(context: click.Context, /, **given: Any) -> int:
         progress=console,
     )
     if done.written is None:
-        console.say(f"not all responses are in; run the same command again (run {done.folder.path.name})")
+        way = "run the same command again" if done.code == 3 else "nothing was written"
+        console.say(f"not all responses are in; {way} (run {done.folder.path.name})")
     else:
         console.say(f"{given['out'].name}: {counted(done.written, 'response')}")
         output.data(str(given["out"]))

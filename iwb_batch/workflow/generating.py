@@ -16,9 +16,8 @@ from iwb_batch.workflow.clock import Clock
 from iwb_batch.workflow.folder import RunFolder, WholeFile
 from iwb_batch.workflow.opening import Connect
 from iwb_batch.workflow.progress import Progress
+from iwb_batch.workflow.session import Boundary, no_boundary
 from iwb_batch.workflow.submit import Confirm, SubmitRequest
-
-WAITS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +30,29 @@ class Generated:
 
 
 def generate(
-    request: SubmitRequest, out: Path, *, connect: Connect, confirm: Confirm, clock: Clock, progress: Progress
+    request: SubmitRequest,
+    out: Path,
+    *,
+    connect: Connect,
+    confirm: Confirm,
+    clock: Clock,
+    progress: Progress,
+    boundary: Boundary = no_boundary,
 ) -> Generated:
     """Send what is not sent, bring home what is there, and write ``out`` when nothing is open any more.
 
     The same call again continues. Exit code 0: every item has its response; 3: some wait; 4: finished, but
-    some items have none (the file holds the others).
+    some items have none (the file holds the others), or stopped before all were in (there is no file yet).
     """
     if not out.parent.is_dir():
         raise InputError(f"{out.parent}: no such folder", hint="--out names a file in a folder that exists.")
-    made = submit.submit(request, connect=connect, confirm=confirm, clock=clock, progress=progress)
+    made = submit.submit(request, connect=connect, confirm=confirm, clock=clock, progress=progress, boundary=boundary)
     with opening.working(
-        made.folder, connect=connect, waiting=request.waiting, clock=clock, progress=progress
+        made.folder, connect=connect, waiting=request.waiting, clock=clock, progress=progress, boundary=boundary
     ) as session:
         code = collect.collect(session, collect.ByHand(), confirm)
-        if code == WAITS:
-            return Generated(made.folder, WAITS, None)
+        if session.counts()["open"]:
+            return Generated(made.folder, code, None)
         written = write_responses(session.database, out)
     return Generated(made.folder, code, written)
 

@@ -98,6 +98,21 @@ def test_what_never_comes_is_missing_from_the_file_and_from_the_exit_code(
     assert [json.loads(line)["index"] for line in out.read_bytes().split(b"\n") if line] == [0]
 
 
+def test_a_batch_cancelled_by_somebody_else_leaves_no_half_file(
+    cli: Cli, emulate: Emulation, two: Inputs, tmp_path: Path
+) -> None:
+    emulate(faults={"batches": [{"fault": "cancelled", "share": 0.5, "times": 1}]})
+    out = tmp_path / "o.jsonl"
+    done = cli(*watched(two, out))
+    assert done.code == 4, done.err
+    assert not out.exists(), "one text is there, the other was never asked for"
+    assert "run the same command again" not in done.err
+    assert f"submit --run {cli.folder.name}" in done.err
+    assert cli("submit", "--run", cli.folder.name, "--yes").code == 0
+    assert cli(*watched(two, out)).code == 0
+    assert len(out.read_bytes().split(b"\n")) == 3
+
+
 def test_the_same_command_again_sends_nothing_and_writes_the_same_bytes(
     cli: Cli, emulate: Emulation, two: Inputs, tmp_path: Path
 ) -> None:
