@@ -69,6 +69,8 @@ def _download(session: Session, batch: BatchRow, kind: str, file_id: str, arrive
     session.boundary("archived")
     arrived.files.append(_kept(kind, target, file_id))
     held = arrived.files[-1].n_bytes
+    if expected is None and _ends_inside_a_line(target):
+        arrived.wanting = arrived.complaint = f"{kind} file {file_id}: {n_bytes} bytes came, the last line is cut off"
     if expected is not None and held != expected:
         arrived.wanting = arrived.complaint = f"{kind} file {file_id}: {n_bytes} of {expected} bytes came"
         if held < expected and _ends_inside_a_line(target):

@@ -100,11 +100,39 @@ def receive(session: Session, *, refused_only: bool = False) -> None:
         failed = (batch.remote_status or "").lower() == "failed"
         if refused_only and (batch.began or not failed):
             continue
-        arrived = download_both(session, batch)
+        present = batch if batch.wanting is None else _asked_again(session, batch)
+        if present is None:
+            continue
+        arrived = download_both(session, present)
         if arrived.unanswered is not None:
             session.progress.warn(f"{batch.file_name}: {arrived.unanswered}; asked again later")
         else:
-            _decide(session, batch, arrived)
+            _decide(session, present, arrived)
+
+
+def _asked_again(session: Session, batch: BatchRow) -> BatchRow | None:
+    """A batch found wanting, as the provider sees it now; None: nobody answers, so nothing may be decided.
+
+    File ids may appear after the status, and counts may be put right.
+    """
+    assert batch.remote_batch_id is not None, "an ended batch has its remote id"
+    try:
+        with session.call():
+            remote = session.provider.batch(batch.remote_batch_id)
+    except Unavailable as error:
+        session.progress.warn(f"{batch.remote_batch_id}: {error.message}; asked again later")
+        return None
+    except Rejected:
+        return batch
+    batches.note(
+        session.database,
+        batch,
+        output_file_id=remote.output_file_id or batch.output_file_id,
+        error_file_id=remote.error_file_id or batch.error_file_id,
+        count_completed=batch.count_completed if remote.completed is None else remote.completed,
+        count_failed=batch.count_failed if remote.failed is None else remote.failed,
+    )
+    return batches.get(session.database, batch.batch_id)
 
 
 def _decide(session: Session, batch: BatchRow, arrived: Arrived) -> None:
@@ -119,7 +147,10 @@ def _decide(session: Session, batch: BatchRow, arrived: Arrived) -> None:
             claimed = f"{counted(end.claimed, 'answer is', 'answers are')} claimed"
         why = complaint = f"{claimed}, {end.held} are there"
     if arrived.cut is not None and session.waiting.settle > 0:
-        session.progress.warn(f"{batch.file_name}: {arrived.cut}, the last line is cut off; asked again later")
+        session.progress.warn(
+            f"{batch.file_name}: {arrived.cut}, the last line is cut off; asked again later"
+            " (--settle 0 takes what came)"
+        )
         return
     if why is not None and complaint is not None and not _has_settled(session, batch, why, complaint):
         return
@@ -157,24 +188,8 @@ def _has_settled(session: Session, batch: BatchRow, why: str, complaint: str) ->
     if not same:
         session.progress.say(f"{batch.file_name}: {why}; read again for up to {settle:.0f} s")
     found = {"wanting": complaint, "wanting_since": since, "wanting_looks": looks}
-    batches.note(session.database, batch, **found, **_refreshed(session, batch))
+    batches.note(session.database, batch, **found)
     return False
-
-
-def _refreshed(session: Session, batch: BatchRow) -> dict[str, str | int | None]:
-    """File ids may appear after the status, and counts may be put right; a missing answer changes nothing."""
-    assert batch.remote_batch_id is not None, "an ended batch has its remote id"
-    try:
-        with session.call():
-            remote = session.provider.batch(batch.remote_batch_id)
-    except (Unavailable, Rejected):
-        return {}
-    return {
-        "output_file_id": remote.output_file_id or batch.output_file_id,
-        "error_file_id": remote.error_file_id or batch.error_file_id,
-        "count_completed": batch.count_completed if remote.completed is None else remote.completed,
-        "count_failed": batch.count_failed if remote.failed is None else remote.failed,
-    }
 
 
 def _refused(session: Session, batch: BatchRow) -> None:

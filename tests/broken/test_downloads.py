@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from iwb_batch.emulator.faults import BatchFault, FaultPlan, HttpFault, RequestFault
+from iwb_batch.workflow import download
+from iwb_batch.workflow.settings import Options
 from tests.faults.conftest import Build
 from tests.faults.harness import SETTLE
 from tests.faults.invariants import check_invariants
@@ -92,3 +94,47 @@ def test_settle_0_takes_at_once_what_came(build: Build) -> None:
     assert world.crash("ended")
     assert world.collect(wait=0.0, settle=0.0) == 3
     assert world.outcomes()["missing"] > 0
+
+
+def test_the_provider_is_asked_once_more_before_answers_are_taken_for_missing(build: Build) -> None:
+    """Its file ids came after the second look and long before the third."""
+    fault = BatchFault(fault="late_output", reads=None, nth=(1,))
+    world = build(faults=FaultPlan(batches=[fault]), n_items=1)
+    assert world.crash("ended")
+    for _ in range(2):
+        assert world.collect(wait=0.0) == 3
+    (batch,) = world.service._batches._batches.values()
+    batch.faults = []
+    world.clock.sleep(2 * SETTLE)
+    assert world.collect(wait=0.0) == 0
+    assert world.outcomes() == {"valid": 5}
+    check_invariants(world)
+
+
+def test_a_network_that_is_away_is_no_look(build: Build) -> None:
+    fault = BatchFault(fault="late_output", reads=None, nth=(1,))
+    faults = FaultPlan(batches=[fault])
+    world = build(faults=faults, n_items=1)
+    assert world.crash("ended")
+    assert world.collect(wait=0.0) == 3
+    faults.http = [HttpFault(fault="reset_before")]
+    for _ in range(3):
+        world.clock.sleep(2 * SETTLE)
+        world.attempt()
+    faults.http = ()
+    (batch,) = world.service._batches._batches.values()
+    batch.faults = []
+    assert world.collect(wait=0.0) == 0
+    assert world.outcomes() == {"valid": 5}
+    check_invariants(world)
+
+
+def test_a_cut_is_noticed_where_the_provider_tells_no_size(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line a file: what came of it is one line too, so the counts show nothing."""
+    monkeypatch.setattr(download, "_announced_bytes", lambda _session, _file_id: None)
+    faults = FaultPlan(http=[HttpFault(fault="silent_short", path="^/files/.*/content$", nth=(1, 2, 3))])
+    world = build(faults=faults, n_items=1, options=Options(max_requests_per_file=1))
+    world.submit()
+    assert world.collect(watch=True) == 0
+    assert world.outcomes() == {"valid": 5}
+    check_invariants(world)
