@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from iwb_batch.emulator.faults import BatchFault, FaultPlan, HttpFault, RequestFault
 from iwb_batch.emulator.judge import Judge
@@ -27,6 +27,7 @@ from iwb_batch.store import views
 from iwb_batch.store.database import Database
 from iwb_batch.workflow import collect as collecting
 from iwb_batch.workflow import opening
+from iwb_batch.workflow import reparse as reparsing
 from iwb_batch.workflow import submit as submitting
 from iwb_batch.workflow.clock import Clock
 from iwb_batch.workflow.collect import ByHand
@@ -152,6 +153,8 @@ class World:
             settings or Settings(key=KEY), judge=judge, faults=self.faults, state=root / "remote", clock=self.clock.now
         )
         self.items, self.responses = write_inputs(root, n_items)
+        self.repeats = 1
+        self.judge: dict[str, Any] = {"judge": "gpt-5.4"}
         self.boundary: Boundary = no_boundary
         self._reader: Database | None = None
         self.adapter: BatchProvider = adapter or adapter_in_process(self.service)
@@ -162,7 +165,7 @@ class World:
     def request(self, **judge: Any) -> SubmitRequest:
         return SubmitRequest(
             inputs=Inputs(benchmark="indic-writing-bench", dataset=(str(self.items),), responses=self.responses),
-            judge=JudgeSettings(**{"judge": "gpt-5.4", **judge}),
+            judge=JudgeSettings(**{**self.judge, "repeats": self.repeats, **judge}),
             options=self.options,
             waiting=self.waiting,
             runs_dir=self.runs_dir,
@@ -205,6 +208,13 @@ class World:
     def cancel(self) -> int:
         with self.session(wait=0.0) as session:
             return collecting.cancel(session)
+
+    def reparse(self) -> None:
+        reparsing.reparse(self.folder, clock=self.clock, progress=self.heard)
+
+    def delete_remote(self) -> None:
+        with self.session(wait=0.0) as session:
+            collecting.delete_remote(session)
 
     def finish(self, *, commands: int = 40, pause: float = GRACE) -> int:
         """The same two commands again and again, as a user would, until the run needs nothing more."""
@@ -282,29 +292,50 @@ class World:
         with db.open_read_only(self.folder.database) as database:
             return views.status_counts(database)
 
+    def results(self) -> dict[Any, Any]:
+        """What the run is for: its scores."""
+        return self.scores()
+
+    @property
+    def services(self) -> dict[str, Service]:
+        """Every emulated resource, by what stands before its ids in run.db."""
+        return {"": self.service}
+
+    def remote(self) -> dict[str, Any]:
+        """The batches at the emulated resources by the ids the run knows them by, oldest first."""
+        return {f"{mark}{key}": b for mark, one in self.services.items() for key, b in one._batches._batches.items()}
+
+    def cancel_remote(self, remote_id: str) -> None:
+        """Somebody else cancels a batch at its resource."""
+        mark, _, key = remote_id.rpartition("/")
+        self.services[f"{mark}/" if mark else ""]._batches.cancel(key)
+
     def posts(self, path: str) -> int:
         """POST calls to ``/files`` or ``/batches`` that the emulator saw."""
-        return sum(method == "POST" and where.endswith(path) for method, where, _ in self.service.calls)
+        calls = [call for service in self.services.values() for call in service.calls]
+        return sum(method == "POST" and where.endswith(path) for method, where, _ in calls)
 
     def close(self) -> None:
         close = getattr(self.adapter, "close", None)
         if callable(close):
             close()
-        self.service.close()
+        for service in self.services.values():
+            service.close()
 
-    def __enter__(self) -> World:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def adapter_in_process(service: Service, *, api_version: str = "v1", provider: str = "azure") -> OpenAIBatch:
+def adapter_in_process(
+    service: Service, *, api_version: str = "v1", provider: str = "azure", network: InProcess | None = None
+) -> OpenAIBatch:
     """The real adapter over the real SDK, without sockets and without the SDK's own retries of reads."""
     base = "http://127.0.0.1:9" + ("/v1" if provider == "openai" else "")
-    return OpenAIBatch(
-        connection_to(base, api_version=api_version, provider=provider), read_retries=0, network=InProcess(service)
-    )
+    connection = connection_to(base, api_version=api_version, provider=provider)
+    return OpenAIBatch(connection, read_retries=0, network=network or InProcess(service))
 
 
 def connection_to(base: str, *, api_version: str = "v1", provider: str = "azure") -> Any:

@@ -24,8 +24,7 @@ from iwb_batch.errors import IwbError, LockHeld, PlanChanged
 from iwb_batch.workflow import folder as folders
 from iwb_batch.workflow.collect import ByHand
 from iwb_batch.workflow.session import no_boundary
-from iwb_batch.workflow.settings import Options
-from tests.faults.harness import IN_MEMORY, RESUBMISSIONS, Crash, Scores, World, plan
+from tests.faults.harness import IN_MEMORY, Crash, World, plan
 from tests.faults.invariants import check_invariants, unaccounted
 from tests.faults.sweeping import HTTP_FAULTS, SQL_FAULTS, Figures, failing_files, failing_sql
 from tests.faults.test_kills import BOUNDARIES
@@ -69,16 +68,39 @@ ALL_HTTP = HTTP_FAULTS | OTHER_HTTP
 
 
 class RunMachine(RuleBasedStateMachine):
-    """One schedule. ``expected`` and ``figures`` are shared by all schedules of a test."""
+    """One schedule of a plain run. ``expected`` and ``figures`` are shared by all schedules of a test."""
 
-    expected: Scores
+    expected: dict[Any, Any]
     figures: Figures
+    world: World
+    per_file = 8
 
     def __init__(self) -> None:
         super().__init__()
         self.root = Path(tempfile.mkdtemp(prefix="iwb-machine-", dir=IN_MEMORY))
-        self.world = World(self.root, faults=plan())
-        self.paid_once = True
+        self.world = self.make(self.root)
+
+    @classmethod
+    def make(cls, root: Path) -> World:
+        """The world of one schedule."""
+        return World(root, faults=plan())
+
+    @classmethod
+    def calm(cls, root: Path) -> World:
+        """A world in which nothing goes wrong but its request faults: its results are what is expected."""
+        return cls.make(root)
+
+    @classmethod
+    def undisturbed(cls) -> dict[Any, Any]:
+        """The results of the calm world."""
+        with tempfile.TemporaryDirectory(prefix="iwb-faults-", dir=IN_MEMORY) as root, cls.calm(Path(root)) as world:
+            assert world.finish() == 0
+            check_invariants(world)
+            return world.results()
+
+    def wanted(self) -> dict[Any, Any]:
+        """The results at the end: the same request asked again gets the same answer."""
+        return {(*key[:2], n): score for key, score in self.expected.items() for n in range(1, self.world.repeats + 1)}
 
     @initialize(
         batches=st.lists(st.sampled_from(sorted(BATCH_FAULTS)), max_size=3),
@@ -89,9 +111,12 @@ class RunMachine(RuleBasedStateMachine):
         self.figures.runs += 1
         faults = self.world.faults
         faults.batches = [BATCH_FAULTS[name] for name in batches]
-        faults.requests = [*RESUBMISSIONS, *(REQUEST_FAULTS[name] for name in requests)]
+        faults.requests = [*faults.requests, *(self.request_fault(name) for name in requests)]
         faults.http = [replace(ALL_HTTP[name], nth=(nth,)) for name, nth in http]
         self.figures.injected.update([*batches, *requests, *(name for name, _ in http)])
+
+    def request_fault(self, name: str) -> RequestFault:
+        return REQUEST_FAULTS[name]
 
     def run(self, command: Callable[[], object]) -> None:
         """A command may end with one line for the user, and with nothing else."""
@@ -176,17 +201,59 @@ class RunMachine(RuleBasedStateMachine):
         self.figures.injected[name] += 1
 
     @precondition(lambda self: self.live)
-    @rule(data=st.data())
-    def provider_cancels(self, data: st.DataObject) -> None:
+    @rule(place=st.integers(0, 20))
+    def provider_cancels(self, place: int) -> None:
         self.figures.injected["cancelled at the provider"] += 1
-        self.world.service._batches.cancel(data.draw(st.sampled_from(self.live)))
+        self.world.cancel_remote(self.live[place % len(self.live)])
 
     @precondition(lambda self: self.live)
-    @rule(data=st.data(), lines=st.booleans())
-    def provider_expires(self, data: st.DataObject, lines: bool) -> None:
+    @rule(place=st.integers(0, 20), lines=st.booleans())
+    def provider_expires(self, place: int, lines: bool) -> None:
         self.figures.injected["expired at the provider"] += 1
-        batch = self.world.service._batches._batches[data.draw(st.sampled_from(self.live))]
+        batch = self.world.remote()[self.live[place % len(self.live)]]
         batch.faults = [BatchFault(fault="expired", share=0.4, lines=lines), *batch.faults]
+
+    @precondition(lambda self: self.ambiguous)
+    @rule(place=st.integers(0, 20))
+    def adopt_by_hand(self, place: int) -> None:
+        """The right batch may be adopted; any other is refused."""
+        batch_id, own = self.ambiguous[0]
+        others = [key for key in self.world.remote() if key not in own] or ["batch_none"]
+        chosen = own[0] if own else others[place % len(others)]
+        self.figures.injected["adopted by hand"] += 1
+        self.run(lambda: self.world.collect(ByHand(adopt=((batch_id, chosen),)), wait=0.0))
+        if not own:
+            assert self.world.value("SELECT remote_batch_id FROM batch WHERE batch_id = ?", batch_id) != chosen
+
+    @precondition(lambda self: any(not own for _, own in self.ambiguous))
+    @rule()
+    def recreate_by_hand(self) -> None:
+        """Done only by a user who has seen at the provider that the batch is not there."""
+        self.figures.injected["created again by hand"] += 1
+        batch_id = next(batch_id for batch_id, own in self.ambiguous if not own)
+        self.run(lambda: self.world.collect(ByHand(recreate=(batch_id,)), wait=0.0))
+
+    @precondition(lambda self: self.exists)
+    @rule(nth=st.integers(1, 60))
+    def reparse(self, nth: int) -> None:
+        """Reading again with the same parser changes nothing, also where it is broken off."""
+        before = self.world.rows("SELECT * FROM attempt_log"), self.world.results()
+        with failing_sql(nth, SQL_FAULTS["full"]) as faults:
+            self.run(self.world.reparse)
+        self.figures.injected["SQL statement of a reparse"] += faults.hit is not None
+        assert (self.world.rows("SELECT * FROM attempt_log"), self.world.results()) == before
+
+    @precondition(lambda self: self.exists)
+    @rule()
+    def delete_remote(self) -> None:
+        """What is collected is needed no more at the provider."""
+        self.run(self.world.delete_remote)
+
+    @precondition(lambda self: self.exists and self.world.repeats == 1)
+    @rule()
+    def more_repeats(self) -> None:
+        self.world.repeats = 2
+        self.run(self.world.submit)
 
     @precondition(lambda self: self.exists)
     @rule()
@@ -202,7 +269,7 @@ class RunMachine(RuleBasedStateMachine):
 
     @rule(per_file=st.sampled_from([3, 8, 50]), resubmits=st.sampled_from([1, 3]))
     def changed_settings(self, per_file: int, resubmits: int) -> None:
-        self.world.options = Options(max_requests_per_file=per_file, max_resubmits=resubmits)
+        self.world.options = replace(self.world.options, max_requests_per_file=per_file, max_resubmits=resubmits)
 
     @precondition(lambda self: self.exists)
     @rule()
@@ -221,10 +288,23 @@ class RunMachine(RuleBasedStateMachine):
     def live(self) -> list[str]:
         """Remote batches that have not ended."""
         return [
-            batch.key
-            for batch in self.world.service._batches._batches.values()
+            key
+            for key, batch in self.world.remote().items()
             if batch.status in ("validating", "in_progress") and not batch.hidden
         ]
+
+    @property
+    def ambiguous(self) -> list[tuple[int, list[str]]]:
+        """Batches in state 'creating', each with the remote batches over its file that the run does not know."""
+        if not self.exists:
+            return []
+        known = {row[0] for row in self.world.rows("SELECT remote_batch_id FROM batch")}
+        lost = {key: b.metadata.get("iwb_file") for key, b in self.world.remote().items() if key not in known}
+        sql = (
+            "SELECT batch_id, name FROM batch JOIN request_file USING (request_file_id)"
+            " WHERE state = 'creating' AND online = 0"
+        )
+        return [(number, [key for key, f in lost.items() if f == name]) for number, name in self.world.rows(sql)]
 
     @invariant()
     def everything_holds(self) -> None:
@@ -241,7 +321,7 @@ class RunMachine(RuleBasedStateMachine):
         """No more faults; a user who mends, resumes and retries gets every score, and nothing was paid twice."""
         self.world.faults.http = ()
         self.world.faults.batches = ()
-        self.world.options = Options(max_requests_per_file=8, max_resubmits=4)
+        self.world.options = replace(self.world.options, max_requests_per_file=self.per_file, max_resubmits=4)
         for _ in range(30):
             code = self.world.attempt()
             standing = self.world.value("SELECT standing FROM run") if self.exists else "running"
@@ -252,21 +332,23 @@ class RunMachine(RuleBasedStateMachine):
                 self.run(self.world.resume)
             elif standing == "halted" or code == 4:
                 self.run(lambda: self.world.collect(ByHand(retry=("all",)), watch=True))
-        assert code == 0, self.world.heard.lines[-20:]
-        check_invariants(self.world)
-        assert self.world.scores() == self.expected
+        assert code == 0, (self.world.heard.lines[-20:], self.world.errors[-3:])
+        self.everything_holds()
+        assert self.world.results() == self.wanted()
         self.figures.repeated += len(self.world.service.paid_twice())
         self.figures.lost += len(unaccounted(self.world))
         assert self.figures.lost == 0
 
 
-def schedules(expected: Scores, *, examples: int, steps: int, seed: int | None = None) -> Figures:
+def schedules(
+    expected: dict[Any, Any], *, examples: int, steps: int, seed: int | None = None, kind: type[RunMachine] = RunMachine
+) -> Figures:
     """Run so many schedules of at most so many steps; derandomized, or from a seed."""
     from hypothesis import seed as seeded
     from hypothesis.stateful import run_state_machine_as_test
 
     attributes: dict[str, Any] = {"expected": expected, "figures": Figures()}
-    machine = type("Seeded", (RunMachine,), attributes)
+    machine = type("Seeded", (kind,), attributes)
     if seed is not None:
         seeded(seed)(machine)
     chosen = settings(SETTINGS, max_examples=examples, stateful_step_count=steps, derandomize=seed is None)
