@@ -39,6 +39,7 @@ class ByHand:
 def collect(session: Session, by_hand: ByHand, confirm: Confirm) -> int:
     """Bring answers home and resubmit what failed; returns the exit code (0, 3 or 4)."""
     opening.check_prompt(session)
+    online.take_ended(session)
     _apply(session, by_hand, confirm)
     started = session.clock.monotonic()
     while True:
@@ -205,6 +206,8 @@ def cancel(session: Session) -> int:
             session.progress.say(f"{batch.file_name}: not sent")
     if session.run.host == HOST:
         given.cancel(session)
+    online.take_ended(session)
+    online.let_go(session)
     for batch in batches.in_state(session.database, BatchState.SUBMITTED):
         _cancel_one(session, batch)
     poll(session)

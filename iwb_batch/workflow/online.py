@@ -25,12 +25,14 @@ from iwb_batch.store.batches import BatchRow
 from iwb_batch.workflow.folder import WholeFile, explained
 from iwb_batch.workflow.ingest import CHUNK, Download, lines_of
 from iwb_batch.workflow.judging import MARK
-from iwb_batch.workflow.receive import take_online
+from iwb_batch.workflow.receive import CANCEL_ASKED, take_online
 from iwb_batch.workflow.request_files import Route, limits_of, measure, write_request_files
 from iwb_batch.workflow.send import expected_cost
 from iwb_batch.workflow.session import Session
 
 STATUS = "online"
+COMPLETED, CANCELLED = "completed", "cancelled"
+"""How a file of requests made online ends, in the words of batches."""
 PRICE_FACTOR = 2.0
 """The standard price is twice the batch price."""
 FAILURES_IN_A_ROW = 5
@@ -46,10 +48,9 @@ def finish_online(session: Session, deployment: str, confirm: Callable[[str], bo
     """
     check(session)
     patience = _Patience(session)
-    if not _answer_all(session, patience):
+    if not session.may_send or not _answer_all(session, patience) or not session.may_send:
         return
-    waiting = plan.mark_sendable(session.database)
-    if waiting == 0 or not session.may_send:
+    if plan.mark_sendable(session.database) == 0:
         return
     route = Route(session.judging.through(deployment), by=f"online {deployment}")
     measured = measure(session.database, limits_of(session))
@@ -60,6 +61,21 @@ def finish_online(session: Session, deployment: str, confirm: Callable[[str], bo
     while session.may_send and write_request_files(session, route):
         if not _answer_all(session, patience):
             return
+
+
+def take_ended(session: Session) -> None:
+    """Read the answers of files whose asking ended and whose process died before they were stored."""
+    for batch in batches.in_state(session.database, BatchState.ENDED, online=True):
+        _collect(session, batch, batch.remote_status or COMPLETED)
+
+
+def let_go(session: Session) -> None:
+    """A cancelled run asks nothing more: what was answered online is kept, the rest of its files ends cancelled."""
+    for batch in _unfinished(session):
+        begun = _begin(session, batch)
+        session.event(CANCEL_ASKED, begun.remote_batch_id, begun.batch_id)
+        _collect(session, begun, CANCELLED)
+        session.progress.say(f"{batch.file_name}: asked no further")
 
 
 class _Patience:
@@ -101,7 +117,7 @@ def _unfinished(session: Session) -> list[BatchRow]:
 def _answer(session: Session, batch: BatchRow, patience: _Patience) -> bool:
     """Make every request of a file that has no answer on disk yet, then collect the file; False: not all made."""
     batch = _begin(session, batch)
-    target = session.folder.raw / f"{Path(batch.file_name).stem}-answers.jsonl"
+    target = _answers(session, batch)
     answered = {name for name in _names(target) if name is not None}
     requests = session.folder.requests / batch.file_name
     with (
@@ -118,18 +134,19 @@ def _answer(session: Session, batch: BatchRow, patience: _Patience) -> bool:
                 os.fsync(out.fileno())
                 session.boundary("online_answer")
             session.progress.count("asking online", number, batch.n_requests)
-    _collect(session, batch, target)
+    _collect(session, batch, COMPLETED)
     return True
 
 
+def _answers(session: Session, batch: BatchRow) -> Path:
+    """Where the answers to a file are kept until it is collected."""
+    return session.folder.raw / f"{Path(batch.file_name).stem}-answers.jsonl"
+
+
 def _names(path: Path) -> Iterator[str | None]:
-    """custom_ids of the answers on disk; a last line that was cut off by a crash is dropped from the file."""
-    if not path.is_file():
-        return
-    whole = path.read_bytes()
-    if whole and not whole.endswith(b"\n"):
-        path.write_bytes(whole[: whole.rfind(b"\n") + 1])
-    for line in lines_of(path):
+    """custom_ids of the answers on disk."""
+    _drop_cut_line(path)
+    for line in lines_of(path) if path.is_file() else ():
         record = parse_object(line)
         yield record.get("custom_id") if isinstance(record, dict) else None
 
@@ -186,14 +203,24 @@ def _failed(error: CallFailed) -> ChatReply:
     return ChatReply(error.status or 0, {"error": details})
 
 
-def _collect(session: Session, batch: BatchRow, answers: Path) -> None:
+def _drop_cut_line(path: Path) -> None:
+    """A last line that was cut off by a crash is no answer."""
+    whole = path.read_bytes() if path.is_file() else b""
+    if whole and not whole.endswith(b"\n"):
+        path.write_bytes(whole[: whole.rfind(b"\n") + 1])
+
+
+def _collect(session: Session, batch: BatchRow, status: str) -> None:
+    answers = _answers(session, batch)
+    _drop_cut_line(answers)
     with WholeFile(answers.with_name(f"{Path(batch.file_name).stem}-b{batch.batch_id}-output.jsonl")) as whole:
-        with answers.open("rb") as source:
+        with answers.open("ab+") as source:
+            source.seek(0)
             while block := source.read(CHUNK):
                 whole.write(block)
         sha256 = whole.commit()
     n_lines = sum(1 for line in lines_of(whole.target) if line.strip())
-    take_online(session, batch, Download("output", whole.target, None, sha256, whole.n_bytes, n_lines))
+    take_online(session, batch, Download("output", whole.target, None, sha256, whole.n_bytes, n_lines), status)
     answers.unlink()
 
 

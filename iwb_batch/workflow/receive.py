@@ -232,10 +232,10 @@ def _plan_again(session: Session, batch: BatchRow, state: BatchState, said: str,
         return again
 
 
-def take_online(session: Session, batch: BatchRow, answers_file: Download) -> None:
-    """Collect a request file whose requests were made one by one."""
+def take_online(session: Session, batch: BatchRow, answers_file: Download, status: str) -> None:
+    """Collect a request file whose requests were made one by one; ``status``: completed or cancelled."""
     ended = batches.move(
-        session.database, batch, BatchState.ENDED, remote_status="completed", ended_at=session.clock.stamp()
+        session.database, batch, BatchState.ENDED, remote_status=status, ended_at=session.clock.stamp()
     )
     _take(session, ended, [answers_file])
 
