@@ -47,6 +47,14 @@ class Commands(click.Group):
                 self.add_command(command)
         return self.commands.get(cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command named first. An unknown name is compared with all names, so all are loaded for the message."""
+        if args[0] not in COMMANDS:
+            self.load_all()
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without loading them."""
         with formatter.section("Commands"):

@@ -334,7 +334,7 @@ def release(database: Database, outcomes: Iterable[str] | None, *, fresh_budget:
         "   AND (:chosen IS NULL OR s.last_outcome IN (SELECT value FROM json_each(:chosen)))"
         "   AND NOT EXISTS (SELECT 1 FROM attempt_reading a WHERE a.request_id = s.request_id AND a.outcome IS NULL)"
         "   AND NOT EXISTS (SELECT 1 FROM attempt a JOIN batch b USING (request_file_id)"
-        "     WHERE a.request_id = s.request_id AND b.state = 'submitted')",
+        "     WHERE a.request_id = s.request_id AND b.state IN ('submitted', 'ended'))",
         {"chosen": chosen},
     )
     return cursor.rowcount

@@ -105,7 +105,7 @@ def tell_refusals(session: Session) -> None:
 def _way_on(session: Session) -> str:
     way = f"iwb-batch submit --run {session.run.name}"
     if session.run.standing == "halted" and not standing.is_for_refusal(session.database):
-        way = "iwb-batch collect --retry OUTCOME"
+        way = f"iwb-batch collect {session.run.name} --retry OUTCOME"
     return f"Nothing more is sent. Mend the cause, then `{way}`."
 
 

@@ -46,8 +46,8 @@ def asked_of(stored: Mapping[str, Any], inputs: Inputs, judge: JudgeSettings, na
     return asked
 
 
-def take_over(session: Session, asked: Mapping[str, Any], options: Options) -> None:
-    """Check the plan asked for against the run's, and store what may differ.
+def take_over(session: Session, asked: Mapping[str, Any], options: Options) -> bool:
+    """Check the plan asked for against the run's, and store what may differ; True when repeats were added.
 
     PlanChanged: the plans differ, which is named. UsageError: a budget without a known price.
     """
@@ -70,8 +70,10 @@ def take_over(session: Session, asked: Mapping[str, Any], options: Options) -> N
             price_source=prices.source,
         )
         plan.set_policy(session.database, lifecycle.policy(options.max_resubmits, options.resubmit_filtered))
-        if asked["repeats"] > run.plan["repeats"]:
+        grows = bool(asked["repeats"] > run.plan["repeats"])
+        if grows:
             _grow(session, asked["repeats"])
+    return grows
 
 
 def checked_prices(judge: str, provider: str, options: Options) -> Prices:

@@ -9,6 +9,8 @@ from iwb_batch.workflow.send import expected_cost
 from iwb_batch.workflow.session import Session
 
 PASSED, OVERRIDDEN = "pilot_passed", "pilot_overridden"
+HALTED = "pilot: "
+"""How the reason of a run begins that its pilot has halted."""
 
 
 def is_pending(session: Session) -> bool:
@@ -31,8 +33,23 @@ def apply_gates(session: Session) -> None:
         session.event(PASSED, counted(session.options.pilot or 0, "request"))
         session.progress.say("the pilot passed its gates; the rest is sent")
         return
-    session.stand("halted", "pilot: " + "; ".join(found))
+    session.stand("halted", HALTED + "; ".join(found))
     session.progress.warn(f"the pilot did not pass: {'; '.join(found)}")
+
+
+def is_halting(session: Session) -> bool:
+    """True when the run waits because its pilot did not pass."""
+    return session.run.standing == "halted" and (session.run.standing_reason or "").startswith(HALTED)
+
+
+def passes_now(session: Session) -> bool:
+    """Look again at a pilot that halted the run: with another ``--budget`` it may pass, and the run goes on."""
+    if not is_halting(session) or failed_gates(_outcome(session)):
+        return False
+    with session.database.transaction():
+        session.event(PASSED, f"with a budget of {session.options.budget} USD")
+        session.stand("running", None)
+    return True
 
 
 def override(session: Session) -> None:

@@ -44,11 +44,11 @@ def poll(session: Session, *, only_status: str | None = None) -> None:
 
 
 def _not_found(session: Session, batch: BatchRow, error: Rejected) -> None:
+    """Count a definite refusal to tell of a batch; after some in a row it is gone, as far as this run can know."""
+    polls = batch.not_found_polls + 1
     if error.status != 404:
         batches.note(session.database, batch, error=words(error.errors, error.message))
         session.progress.warn(f"{batch.remote_batch_id}: {words(error.errors, error.message)}")
-        return
-    polls = batch.not_found_polls + 1
     if polls < lifecycle.GONE_AFTER_POLLS:
         batches.note(session.database, batch, not_found_polls=polls)
         return
@@ -62,7 +62,7 @@ def _not_found(session: Session, batch: BatchRow, error: Rejected) -> None:
     )
     session.progress.warn(
         f"{batch.remote_batch_id}: the provider no longer knows this batch;"
-        " `collect --retry missing` sends its requests again"
+        f" `collect {session.run.name} --retry missing` sends its requests again"
     )
 
 
@@ -136,8 +136,9 @@ def _asked_again(session: Session, batch: BatchRow) -> BatchRow | None:
 
 
 def _decide(session: Session, batch: BatchRow, arrived: Arrived) -> None:
-    # A batch refused in validation may still name files; only lines in them show that it ran.
-    refused = (batch.remote_status or "").lower() == "failed" and not batch.began and arrived.n_lines == 0
+    # A batch refused in validation may still name files; only lines in them, or answers claimed, show that it ran.
+    ran = batch.began or arrived.n_lines > 0 or bool(batch.count_completed)
+    refused = (batch.remote_status or "").lower() == "failed" and not ran
     end = _end(batch, arrived.n_lines)
     why, complaint = arrived.wanting, arrived.complaint
     has_files = bool(batch.output_file_id or batch.error_file_id)

@@ -32,7 +32,7 @@ def told(database: Database) -> str | None:
     run = views.run(database)
     if run.standing == "running":
         return None
-    way = "iwb-batch collect --retry OUTCOME"
+    way = f"iwb-batch collect {run.name} --retry OUTCOME"
     if run.standing == "stopped" or is_for_refusal(database):
         way = f"iwb-batch submit --run {run.name}"
     return f"the run is {run.standing}: {run.standing_reason or 'by hand'}; `{way}` goes on"

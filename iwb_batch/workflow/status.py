@@ -53,13 +53,15 @@ def _batch_line(row: dict[str, Any]) -> BatchLine:
 
 
 def _messages(database: Database) -> Iterator[str]:
+    name = views.run(database).name
     halted = told(database)
     if halted is not None:
         yield halted
     for batch in batches.in_state(database, BatchState.CREATING):
         yield (
-            f"batch {batch.batch_id} ({batch.file_name}) is ambiguous: `collect` looks for it at the provider;"
-            f" by hand: `collect --adopt {batch.batch_id} REMOTE_ID` or `collect --recreate {batch.batch_id}`"
+            f"batch {batch.batch_id} ({batch.file_name}) is ambiguous: `collect {name}` looks for it at the provider;"
+            f" by hand: `collect {name} --adopt {batch.batch_id} REMOTE_ID`"
+            f" or `collect {name} --recreate {batch.batch_id}`"
         )
     left_out = views.left_out(database)
     if left_out:
@@ -70,7 +72,7 @@ def _messages(database: Database) -> Iterator[str]:
     gone = views.gone(database)
     if gone:
         lost = counted(gone, "request was", "requests were")
-        yield f"{lost} in a batch the provider no longer knows: `collect --retry missing`"
+        yield f"{lost} in a batch the provider no longer knows: `collect {name} --retry missing`"
 
 
 def state_of(run: views.Run, counts: dict[str, int], database: Database) -> RunState:

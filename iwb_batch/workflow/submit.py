@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from iwb_batch.core import tokens
 from iwb_batch.core.prices import Prices
 from iwb_batch.core.split import Limits
 from iwb_batch.core.words import counted
-from iwb_batch.errors import Declined, IwbError, ProviderRefused, UsageError
+from iwb_batch.errors import Declined, IwbError, ProviderRefused, RunError, UsageError
 from iwb_batch.model import Outcome
 from iwb_batch.providers.base import BatchProvider
 from iwb_batch.store import batches, plan, views
 from iwb_batch.store import database as db
 from iwb_batch.store.database import Database
-from iwb_batch.workflow import advance, continuing, opening, standing
+from iwb_batch.workflow import advance, continuing, opening, pilot, standing
 from iwb_batch.workflow import folder as folders
 from iwb_batch.workflow.clock import Clock
 from iwb_batch.workflow.folder import RunFolder
@@ -27,8 +28,8 @@ from iwb_batch.workflow.opening import Connect
 from iwb_batch.workflow.prepare import Prepared, prepare
 from iwb_batch.workflow.progress import Progress
 from iwb_batch.workflow.receive import receive
-from iwb_batch.workflow.request_files import measure
-from iwb_batch.workflow.send import ASSUMED_OUTPUT_TOKENS, waiting_reason
+from iwb_batch.workflow.request_files import Measured, limits_of, measure
+from iwb_batch.workflow.send import ASSUMED_OUTPUT_TOKENS, expected_cost, waiting_reason
 from iwb_batch.workflow.session import Boundary, Session, no_boundary
 from iwb_batch.workflow.settings import (
     Estimate,
@@ -128,7 +129,7 @@ def _stage(
         target = RunFolder(request.runs_dir / (request.run or _name(request, prepared)))
         if not target.database.is_file():
             _announce(prepared, progress)
-            _ask(estimate(database, prepared, request), confirm, progress)
+            _ask(estimate(database, prepared, request), request.options.pilot, confirm, progress)
             plan.update_run(database, name=target.path.name)
             batches.add_event(database, clock.stamp(), "planned", counted(prepared.n_items, "item"))
     finally:
@@ -190,8 +191,10 @@ def _announce(prepared: Prepared, progress: Progress) -> None:
         progress.warn(note)
 
 
-def _ask(found: Estimate, confirm: Confirm, progress: Progress) -> None:
+def _ask(found: Estimate, pilot_size: int | None, confirm: Confirm, progress: Progress) -> None:
     line = describe(found)
+    if pilot_size is not None and pilot_size < found.requests:
+        line += f"; the pilot sends {pilot_size} of them first"
     progress.say(line)
     if not confirm(f"{line}. Send?"):
         raise Declined("nothing was sent", hint="Run the same command again to send.")
@@ -199,10 +202,15 @@ def _ask(found: Estimate, confirm: Confirm, progress: Progress) -> None:
 
 def describe(found: Estimate) -> str:
     """An estimate in one line."""
-    cost = "cost unknown" if found.cost_usd is None else f"about {found.cost_usd:.2f} USD"
+    return described(Measured(found.files, found.requests, found.n_bytes, found.input_tokens), found.cost_usd)
+
+
+def described(found: Measured, cost_usd: float | None) -> str:
+    """What would be sent, in one line."""
+    cost = "cost unknown" if cost_usd is None else f"about {cost_usd:.2f} USD"
     return (
         f"{counted(found.requests, 'request')} in {counted(found.files, 'request file')}, {found.n_bytes / 1e6:.1f} MB,"
-        f" {counted(found.input_tokens, 'input token')}, {cost}"
+        f" {counted(found.n_tokens, 'input token')}, {cost}"
     )
 
 
@@ -210,7 +218,7 @@ def _resume(folder: RunFolder, request: SubmitRequest, opened: Opened, confirm: 
     """``submit --run NAME`` without inputs: continue the run as it was planned."""
     with opened(folder, options=lambda stored: continuing.merged(stored, request.options, request.named)) as session:
         asked = continuing.asked_of(session.run.plan, request.inputs, request.judge, request.named)
-        continuing.take_over(session, asked, session.options)
+        _take_over(session, asked, session.options, confirm)
         return _continue(session, confirm, resume=True)
 
 
@@ -219,8 +227,21 @@ def _work(
 ) -> Submitted:
     with opened(folder, fresh=fresh, options=lambda _stored: request.options) as session:
         if not fresh:
-            continuing.take_over(session, prepared.plan, request.options)
+            _take_over(session, prepared.plan, request.options, confirm)
         return _continue(session, confirm, resume=request.run is not None and not fresh)
+
+
+def _take_over(session: Session, asked: Mapping[str, Any], options: Options, confirm: Confirm) -> None:
+    """Take over what may differ. Repeats that are added cost money, so they are asked for before they are planned."""
+    with session.database.transaction():
+        if not continuing.take_over(session, asked, options):
+            return
+        found = measure(session.database, limits_of(session))
+        cost = expected_cost(session, found.requests, found.n_tokens)
+        line = f"{asked['repeats']} repeats: {described(found, cost)}"
+        session.progress.say(line)
+        if not confirm(f"{line}. Send?"):
+            raise Declined("nothing was sent", hint="The run keeps the repeats it has.")
 
 
 def _continue(session: Session, confirm: Confirm, *, resume: bool) -> Submitted:
@@ -241,9 +262,16 @@ def _restart(session: Session, confirm: Confirm, *, resume: bool) -> None:
         if standing.is_for_refusal(session.database):
             session.stand("running", None)
             return
+        if pilot.passes_now(session):
+            return
+        if pilot.is_halting(session):
+            raise RunError(
+                f"run {run.name} is halted: {run.standing_reason}",
+                hint=f"`iwb-batch collect {run.name} --retry all` goes on all the same; so may a higher --budget.",
+            )
         raise ProviderRefused(
             f"run {run.name} is halted: {run.standing_reason}",
-            hint="When the cause is mended: `iwb-batch collect --retry rejected,filtered`.",
+            hint=f"When the cause is mended: `iwb-batch collect {run.name} --retry rejected,filtered`.",
         )
     if not resume:
         raise IwbError(
@@ -273,6 +301,8 @@ def _summary(session: Session) -> Submitted:
         session.progress.say(
             f"finished: {counted(counts['scored'], 'request')} scored, {counts['failed']} failed; nothing to send"
         )
+    elif pilot.is_pending(session):
+        session.progress.say("the pilot is sent; `iwb-batch collect` looks at its answers and sends the rest")
     else:
         session.progress.say("everything is sent; `iwb-batch collect` brings the answers home")
     return Submitted(session.folder, sent, len(rows), 0 if sent == len(rows) else 3)

@@ -137,7 +137,7 @@ def test_a_halted_run_goes_on_with_retry(cli: Cli, one: Inputs, emulate: Emulati
     emulate(faults={"batches": [{"fault": "all_errored", "kind": "rejected", "times": 1}]})
     assert cli.submit(one).code == 0
     assert cli.collect().code == 5
-    cli.submit(one).refused(5, "is halted", "unsupported_parameter", hint="collect --retry")
+    cli.submit(one).refused(5, "is halted", "unsupported_parameter", hint="--retry")
     done = cli.collect("--retry", "rejected", "--yes")
     assert done.code == 0, done.err
     assert numbers(cli) == (5, 0, 0)

@@ -217,6 +217,7 @@ def test_help_says_what_a_command_is_for(cli: Cli, command: str) -> None:
 
 def test_an_unknown_command_is_a_usage_error(cli: Cli) -> None:
     cli("judge").refused(2, "No such command 'judge'")
+    cli("submitt").refused(2, "No such command 'submitt'", "submit")
 
 
 def test_where_selects_by_value_and_limit_takes_the_first(cli: Cli, two: Inputs, emulate: Emulation) -> None:

@@ -177,7 +177,9 @@ def test_what_may_differ_continues_the_same_run(cli: Cli, two: Inputs, resource:
 def test_repeats_may_grow_and_only_the_new_ones_are_sent(cli: Cli, two: Inputs, resource: Resource) -> None:
     assert cli.submit(two, "--run", "mine").code == 0
     assert cli.collect().code == 0
-    assert cli.submit(two, "--run", "mine", "--repeats", "3").code == 0
+    grown = cli.submit(two, "--run", "mine", "--repeats", "3")
+    assert grown.code == 0
+    assert "3 repeats: 20 requests in 1 request file" in grown.err
     assert cli.collect().code == 0
     assert cli("status", "--json").json()["scored"] == 30
     assert set(resource.service.executions.values()) == {1}

@@ -97,3 +97,21 @@ def test_notify_stays_silent_where_the_next_command_may_go_on(
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "another")
     assert cli.collect("--notify", f"touch {tmp_path / 'told'}").code == 5
     assert not (tmp_path / "told").exists()
+
+
+def test_a_pilot_above_the_budget_goes_on_when_the_budget_is_raised(
+    cli: Cli, emulate: Emulation, tmp_path: Path
+) -> None:
+    given = inputs(tmp_path / "in", 4)
+    emulate()
+    prices = ("--price-input", "1000", "--price-output", "1000")
+    done = cli.submit(given, "--yes", "--pilot", "4", "--budget", "10", *prices)
+    assert "20 requests in 1 request file" in done.err
+    assert "the pilot sends 4 of them first" in done.err
+    assert "the pilot is sent" in done.err
+    assert cli.collect().code == 4
+    again = cli.submit(given, "--yes", "--pilot", "4", "--budget", "11", *prices)
+    again.refused(1, "is halted", "the budget is 10.00 USD", hint="--budget")
+    assert cli.submit(given, "--yes", "--pilot", "4", "--budget", "100000", *prices).code == 0
+    assert cli.collect().code == 0
+    assert cli.query("select count(*) as n from score") == [{"n": 20}]

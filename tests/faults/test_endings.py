@@ -186,7 +186,7 @@ def test_a_batch_the_provider_no_longer_knows_is_gone_after_three_polls(build: B
     assert (codes[0], codes[-1]) == (3, 4)
     assert world.outcomes() == {"missing": 5}
     assert world.counts() == {"scored": 0, "open": 0, "failed": 5}
-    assert "`collect --retry missing`" in world.heard.text()
+    assert "--retry missing` sends its requests again" in world.heard.text()
     polls = len(world.service.calls)
     assert world.collect(watch=True) == 4
     assert not [call for call in world.service.calls[polls:] if call[1].endswith(remote_batches(world)[0].key)]
@@ -271,4 +271,52 @@ def test_one_malformed_line_costs_one_line(build: Build) -> None:
     assert world.finish() == 0
     assert world.outcomes() == {"missing": 1, "valid": 5}
     assert world.value("SELECT count(*) FROM raw_line WHERE kind = 'unreadable'") == 1
+    check_invariants(world)
+
+
+def test_a_batch_found_again_is_not_bought_again_while_its_files_cannot_be_fetched(build: Build) -> None:
+    faults = FaultPlan(batches=[BatchFault(fault="gone", polls=1, nth=(1,))])
+    world = build(faults=faults, n_items=1)
+    world.submit()
+    assert [world.collect(wait=0.0) for _ in range(4)][-1] == 4
+    (batch,) = remote_batches(world)
+    batch.faults = []
+    faults.http = [HttpFault(fault="status", status=500, path="/content$")]
+    for _ in range(4):
+        world.collect(ByHand(retry=("missing",)), wait=0.0)
+        world.clock.sleep(GRACE)
+    assert world.outcomes() == {"missing": 5}
+    faults.http = ()
+    assert world.collect(watch=True) == 0
+    assert world.counts() == {"scored": 5, "open": 0, "failed": 0}
+    check_invariants(world)
+
+
+@pytest.mark.parametrize("status", [400, 410, 422])
+def test_a_batch_of_which_nothing_is_told_any_more_is_gone_too(build: Build, status: int) -> None:
+    faults = FaultPlan()
+    world = build(faults=faults, n_items=1)
+    world.submit()
+    faults.http = [HttpFault(fault="status", status=status, method="GET", path="^/batches/.")]
+    assert [world.collect(wait=0.0) for _ in range(4)][-1] == 4
+    assert world.outcomes() == {"missing": 5}
+    faults.http = ()
+    assert world.collect(ByHand(retry=("missing",)), watch=True) == 0
+    assert world.counts() == {"scored": 5, "open": 0, "failed": 0}
+    check_invariants(world)
+
+
+def test_failed_with_answers_claimed_is_no_refusal(build: Build) -> None:
+    """The beginning is not given, but a batch that claims answers has run: they are paid for and may still come."""
+    faults = FaultPlan(
+        batches=[
+            BatchFault(fault="failed", code="model_not_found", nth=(1,)),
+            BatchFault(fault="wrong_counts", completed=3, total=5, nth=(1,)),
+        ]
+    )
+    world = build(faults=faults, n_items=1)
+    world.submit()
+    assert world.collect(watch=True) == 0
+    assert world.row("SELECT standing FROM run") == ("running",)
+    assert world.value("SELECT count(*) FROM attempt_log WHERE outcome = 'missing' AND detail = 'maybe_paid'") == 5
     check_invariants(world)
