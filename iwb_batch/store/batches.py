@@ -183,6 +183,28 @@ def has_event_since(database: Database, kind: str, *since: str) -> bool:
     )
 
 
+INPUT_DELETED, INPUT_GONE, INPUT_KEPT = "input_deleted", "input_gone", "input_not_deleted"
+"""Events about an input file; their detail begins with its id. Kept: the provider refused to delete it."""
+
+
+_WITH_INPUT_LEFT = (
+    " WHERE b.state IN ('collected', 'dropped') AND f.online = 0"
+    " AND b.input_file_id IS NOT NULL AND b.input_expires_at IS NULL"
+    " AND b.input_file_id NOT IN (SELECT input_file_id FROM batch"
+    "   WHERE input_file_id IS NOT NULL AND state NOT IN ('collected', 'dropped'))"
+    " AND b.input_file_id NOT IN (SELECT CASE instr(detail, ': ') WHEN 0 THEN detail"
+    "   ELSE substr(detail, 1, instr(detail, ': ') - 1) END"
+    "   FROM event WHERE detail IS NOT NULL AND kind IN (SELECT value FROM json_each(?)))"
+    " GROUP BY b.input_file_id ORDER BY b.batch_id"
+)
+
+
+def with_input_left(database: Database) -> list[BatchRow]:
+    """Batches done with, one for each input file without expiry of which no event says what became of it."""
+    rows = database.rows(_SELECT + _WITH_INPUT_LEFT, (json.dumps([INPUT_DELETED, INPUT_GONE, INPUT_KEPT]),))
+    return [_row(r) for r in rows]
+
+
 def durations(database: Database) -> list[float]:
     """Seconds from submission to end of this run's ended batches, for the ETA."""
     return [

@@ -17,7 +17,7 @@ from iwb_batch.store.batches import BatchRow
 from iwb_batch.workflow import advance, given, online, opening, pilot, standing
 from iwb_batch.workflow.receive import CANCEL_ASKED, poll, receive
 from iwb_batch.workflow.reconcile import adopt, is_of, reconcile
-from iwb_batch.workflow.send import waiting_reason
+from iwb_batch.workflow.send import delete_left_inputs, waiting_reason
 from iwb_batch.workflow.session import Session
 from iwb_batch.workflow.submit import Confirm
 
@@ -44,6 +44,7 @@ def collect(session: Session, by_hand: ByHand, confirm: Confirm) -> int:
     started = session.clock.monotonic()
     while True:
         advance.one_pass(session, resubmit=by_hand.online_judge is None)
+        delete_left_inputs(session)
         code = advance.collect_code(session)
         if not session.waiting.watch:
             advance.tell_unreachable(session)

@@ -9,6 +9,7 @@ from iwb_batch.errors import DamagedRun, ProviderRefused
 from iwb_batch.inputs.rows import file_sha256
 from iwb_batch.model import BatchState, Outcome
 from iwb_batch.providers.base import Ambiguous, Rejected, RemoteBatch, RemoteFile, Unavailable
+from iwb_batch.providers.files import HOST
 from iwb_batch.store import answers, batches, views
 from iwb_batch.store.batches import BatchRow
 from iwb_batch.workflow.clock import seconds_of, stamp
@@ -237,17 +238,30 @@ def _fresh_upload(session: Session, batch: BatchRow, why: str) -> None:
 
 
 def delete_input(session: Session, batch: BatchRow) -> None:
-    """Delete an input file that is of no more use; a failure is noted and harmless."""
+    """Delete an input file that is of no more use, and record it. A failure is harmless.
+
+    Where nobody answered it is tried again by ``delete_left_inputs``; a refusal, also for want of a right, is final.
+    """
     if batch.input_file_id is None:
         return
     try:
         with session.call():
             deleted = session.provider.delete_file(batch.input_file_id)
-    except (Unavailable, Ambiguous, Rejected) as error:
-        session.event("input_not_deleted", f"{batch.input_file_id}: {error.message}", batch.batch_id)
+    except (Unavailable, Ambiguous) as error:
+        session.progress.warn(f"input file {batch.input_file_id}: not deleted ({error.message}); tried again later")
         return
-    if deleted:
-        session.event("input_deleted", batch.input_file_id, batch.batch_id)
+    except (Rejected, ProviderRefused) as error:
+        session.event(batches.INPUT_KEPT, f"{batch.input_file_id}: {error}", batch.batch_id)
+        return
+    session.event(batches.INPUT_DELETED if deleted else batches.INPUT_GONE, batch.input_file_id, batch.batch_id)
+
+
+def delete_left_inputs(session: Session) -> None:
+    """Delete what an earlier command could not, or did not live to: input files without expiry that have served."""
+    if session.run.host == HOST:
+        return  # the files are the user's own
+    for batch in batches.with_input_left(session.database):
+        delete_input(session, batch)
 
 
 def metadata(session: Session, batch: BatchRow) -> dict[str, str]:
