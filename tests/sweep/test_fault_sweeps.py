@@ -23,10 +23,15 @@ from tests.faults.sweeping import (
     fail_sql,
     kill,
 )
+from tests.faults.ways import WAYS
 
 SEEDS = range(10)
 SCHEDULES = 210
 """For each seed; all seeds together are more than 2,000."""
+
+WAY_SEEDS = range(5)
+WAY_SCHEDULES = 80
+"""For each seed and way; all together are 2,000."""
 
 Tell = Callable[[Figures], None]
 
@@ -115,5 +120,14 @@ def test_killed_all_over(
 def test_random_schedules(expected: Scores, tell: Tell, seed: int) -> None:
     figures = schedules(expected, examples=SCHEDULES, steps=14, seed=seed)
     assert figures.runs >= SCHEDULES
+    assert (figures.repeated, figures.lost) == (0, 0)
+    tell(figures)
+
+
+@pytest.mark.parametrize("seed", WAY_SEEDS)
+@pytest.mark.parametrize("way", WAYS)
+def test_random_schedules_of_the_other_ways(tell: Tell, way: str, seed: int) -> None:
+    figures = schedules(WAYS[way].undisturbed(), examples=WAY_SCHEDULES, steps=14, seed=seed, kind=WAYS[way])
+    assert figures.runs >= WAY_SCHEDULES
     assert (figures.repeated, figures.lost) == (0, 0)
     tell(figures)
