@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from iwb_batch.emulator.faults import HttpFault
+from iwb_batch.emulator.faults import BatchFault, HttpFault, RequestFault
+from iwb_batch.emulator.settings import Settings
 from iwb_batch.workflow.session import no_boundary
-from tests.faults.harness import Crash
+from iwb_batch.workflow.settings import Options
+from tests.faults.conftest import Build
+from tests.faults.harness import KEY, Crash, World, plan
 from tests.faults.invariants import check_invariants
-from tests.faults.worlds import OnlineWorld
+from tests.faults.worlds import OnlineWorld, Steady
 
 
 @pytest.fixture
@@ -72,3 +76,50 @@ def test_a_stopped_run_with_nobody_to_ask_is_cancelled_all_the_same(online: Onli
     online.cancel()
     assert online.outcomes()["cancelled"] == 4
     assert online.collect() == 4
+
+
+def a_pilot(build: Build, *, batches: Sequence[BatchFault] = (), **world: Any) -> World:
+    """A run of 15 requests, 4 of them first; nothing is wrong with its answers."""
+    return build(faults=plan(batches=batches, requests=()), judge=Steady(), options=Options(pilot=4), **world)
+
+
+def passed(world: World) -> bool:
+    return bool(world.value("SELECT count(*) FROM event WHERE kind = 'pilot_passed'"))
+
+
+def test_a_pilot_too_large_for_the_queue_is_sent_in_parts_and_judged_by_its_answers(build: Build) -> None:
+    world = a_pilot(build, settings=Settings(key=KEY, deployments={"gpt-5.4": 2_500}, fail_fast=True))
+    world.submit()
+    assert world.collect(watch=True) == 0
+    assert passed(world)
+    assert len(world.scores()) == 15
+    check_invariants(world)
+
+
+def test_a_pilot_that_was_cancelled_goes_on_where_it_was(build: Build) -> None:
+    world = a_pilot(build)
+    world.submit()
+    world.cancel()
+    world.collect(watch=True)
+    assert world.outcomes() == {"cancelled": 2, "valid": 2}
+    world.resume()
+    assert world.value("SELECT count(*) FROM attempt") == 6, "what was cancelled, and nothing more"
+    assert world.collect(watch=True) == 0
+    assert passed(world)
+    check_invariants(world)
+
+
+def test_a_pilot_whose_batch_expired_is_sent_again(build: Build) -> None:
+    world = a_pilot(build, batches=[BatchFault(fault="expired", share=0.0, lines=False, times=1)])
+    world.submit()
+    assert world.collect(watch=True) == 0
+    assert passed(world)
+    check_invariants(world)
+
+
+def test_answers_of_a_pilot_that_are_no_verdicts_halt_it_whatever_became_of_the_rest(build: Build) -> None:
+    world = a_pilot(build, batches=[BatchFault(fault="expired", share=0.5, times=1)])
+    world.faults.requests = [RequestFault(fault="invalid_json", match="-a1$")]
+    world.submit()
+    assert world.collect(watch=True) == 4
+    assert world.value("SELECT standing_reason FROM run") == "pilot: 2 of 4 answers are valid, 95% are needed"
