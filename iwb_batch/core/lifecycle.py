@@ -189,13 +189,22 @@ def limit_named(message: str) -> int | None:
     return int(value * _SCALE[unit]) or None
 
 
+def in_our_count(limit: int, *, counted: int, estimated: int) -> int:
+    """A provider's limit in the tokens we count, where it counted ``counted`` for what we took for ``estimated``.
+
+    Only where it counts more than we do: a limit is never taken for a larger one.
+    """
+    return limit if counted <= estimated or estimated <= 0 else max(limit * estimated // counted, 1)
+
+
 def learned_limit(named: int | None, known: int | None, *, in_flight: int, n_tokens: int, refusals: int) -> int | None:
     """The enqueued-token limit to assume after the n-th refusal of a file; None while waiting alone may help.
 
     ``named`` is the limit the refusal names, ``known`` the one assumed so far, ``in_flight`` what else of ours is
-    in the queue. A named limit below our sum explains the refusal. Otherwise the provider counts more than we
-    estimate, or somebody else fills the queue: with tokens of ours in flight the sum was too much; with none, the
-    file is halved after three refusals, unless it is far below the limit: then its size is not the reason.
+    in the queue, all in the tokens we count. A named limit below our sum explains the refusal. Otherwise the provider
+    counts more than we estimate, or somebody else fills the queue: with tokens of ours in flight the sum was too
+    much; with none, the file is halved after three refusals, unless it is far below the limit: then its size is not
+    the reason.
     """
     total = in_flight + n_tokens
     if named is not None and total > named:

@@ -151,6 +151,17 @@ def tokens_in_flight(database: Database, lane: str) -> int:
     )
 
 
+def tokens_counted(database: Database) -> tuple[int, int]:
+    """(input tokens the provider counted, those we had planned) over the newest answers that name them."""
+    row = database.row(
+        "SELECT coalesce(sum(r.prompt_tokens), 0), coalesce(sum(a.n_tokens), 0) FROM"
+        " (SELECT attempt_id, prompt_tokens FROM reading WHERE prompt_tokens IS NOT NULL"
+        "  ORDER BY reading_id DESC LIMIT 500) r JOIN attempt a USING (attempt_id)"
+    )
+    assert row is not None, "an aggregate has one row"
+    return int(row[0]), int(row[1])
+
+
 def remote_ids(database: Database) -> frozenset[str]:
     """Every remote batch id the run knows."""
     return frozenset(r[0] for r in database.rows("SELECT remote_batch_id FROM batch WHERE remote_batch_id IS NOT NULL"))

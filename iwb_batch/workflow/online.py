@@ -26,7 +26,7 @@ from iwb_batch.workflow.folder import WholeFile, explained
 from iwb_batch.workflow.ingest import CHUNK, Download, lines_of
 from iwb_batch.workflow.judging import MARK
 from iwb_batch.workflow.receive import CANCEL_ASKED, take_online
-from iwb_batch.workflow.request_files import Route, limits_of, measure, write_request_files
+from iwb_batch.workflow.request_files import Route, measure_open, write_request_files
 from iwb_batch.workflow.send import expected_cost
 from iwb_batch.workflow.session import Session
 
@@ -53,7 +53,7 @@ def finish_online(session: Session, deployment: str, confirm: Callable[[str], bo
     if plan.mark_sendable(session.database) == 0:
         return
     route = Route(session.judging.through(deployment), by=f"online {deployment}")
-    measured = measure(session.database, limits_of(session))
+    measured = measure_open(session)
     cost = expected_cost(session, measured.requests, measured.n_tokens)
     price = "cost unknown" if cost is None else f"about {cost * PRICE_FACTOR:.2f} USD at the online price"
     if not confirm(f"send {counted(measured.requests, 'request')} online to {deployment}, {price}?"):

@@ -12,7 +12,8 @@ from iwb_batch.store.batches import BatchRow
 from iwb_batch.workflow.clock import seconds_of
 from iwb_batch.workflow.download import Arrived, download_both
 from iwb_batch.workflow.ingest import Download, store_lines
-from iwb_batch.workflow.send import delete_input, queue_full
+from iwb_batch.workflow.quota import queue_full
+from iwb_batch.workflow.send import delete_input
 from iwb_batch.workflow.session import Session, words
 from iwb_batch.workflow.standing import halt_for
 

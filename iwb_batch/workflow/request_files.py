@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from iwb_batch.core.split import Filler, Limits
 from iwb_batch.errors import RunError
-from iwb_batch.store import batches, plan
+from iwb_batch.store import plan
 from iwb_batch.store.database import Database
 from iwb_batch.store.plan import PlannedAttempt, ToSend
-from iwb_batch.workflow import pilot
+from iwb_batch.workflow import pilot, quota
 from iwb_batch.workflow.folder import WholeFile
 from iwb_batch.workflow.judging import Judging
 from iwb_batch.workflow.session import Session
@@ -39,16 +39,21 @@ def limits_of(session: Session) -> Limits:
 
 
 def _learned(session: Session) -> int | None:
-    limits = [batches.learned_limit(session.database, lane) for lane in session.judging.lanes]
+    limits = [quota.learned(session, lane) for lane in session.judging.lanes]
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def measure(database: Database, limits: Limits) -> Measured:
+def measure_open(session: Session) -> Measured:
+    """What everything that would be sent now comes to, within all limits known so far."""
+    return measure(session.database, limits_of(session), _learned(session))
+
+
+def measure(database: Database, limits: Limits, learned: int | None = None) -> Measured:
     """What everything that would be sent comes to; bytes and files are exact while nothing was sent before."""
     plan.mark_sendable(database)
     filler, files, requests, n_bytes, n_tokens = Filler(limits), 0, 0, 0, 0
     for item_index, size in plan.sizes(database):
-        files += filler.add(size.n_bytes, size.n_tokens, _name(item_index))
+        files += filler.add(size.n_bytes, _within(learned, size.n_tokens), _name(item_index))
         requests += 1
         n_bytes += size.n_bytes
         n_tokens += size.n_tokens

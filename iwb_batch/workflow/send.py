@@ -12,6 +12,7 @@ from iwb_batch.providers.base import Ambiguous, Rejected, RemoteBatch, RemoteFil
 from iwb_batch.providers.files import HOST
 from iwb_batch.store import answers, batches, views
 from iwb_batch.store.batches import BatchRow
+from iwb_batch.workflow import quota
 from iwb_batch.workflow.clock import seconds_of, stamp
 from iwb_batch.workflow.session import Session, retry_moment, words
 from iwb_batch.workflow.standing import halt_for
@@ -57,14 +58,8 @@ def waiting_reason(session: Session) -> str | None:
     return next(iter(sorted(reasons)), None)
 
 
-def _limit(session: Session, lane: str) -> int | None:
-    learned = batches.learned_limit(session.database, lane)
-    known = [n for n in (session.options.enqueued_token_limit, learned) if n is not None]
-    return min(known) if known else None
-
-
 def _fits_quota(session: Session, batch: BatchRow) -> bool:
-    limit = _limit(session, batch.lane)
+    limit = quota.limit(session, batch.lane)
     if limit is None:
         return True
     in_flight = batches.tokens_in_flight(session.database, batch.lane)
@@ -331,7 +326,7 @@ def _refused_at_create(session: Session, batch: BatchRow, error: Rejected) -> No
     kind = lifecycle.refusal([(e.code, e.message) for e in error.errors] or [(None, error.message)])
     if kind is Refusal.QUEUE_FULL:
         batch = batches.move(session.database, batch, BatchState.UPLOADED, error=said)
-        queue_full(session, batch, said)
+        quota.queue_full(session, batch, said)
         return
     batch = batches.move(session.database, batch, BatchState.UPLOADED, error=said)
     if kind is Refusal.FILE_PENDING:
@@ -344,23 +339,3 @@ def _refused_at_create(session: Session, batch: BatchRow, error: Rejected) -> No
         hint="Nothing of this file was judged or billed, and nothing more is sent. Mend the cause, then"
         f" `iwb-batch submit --run {session.run.name}` (or run the same command again, if it was submit).",
     )
-
-
-def queue_full(session: Session, batch: BatchRow, said: str) -> None:
-    """Learn from a refusal for enqueued tokens: back off, and assume a limit. Costs no budget."""
-    refusals = batch.refusals + 1
-    in_flight = batches.tokens_in_flight(session.database, batch.lane)
-    learned = lifecycle.learned_limit(
-        lifecycle.limit_named(said),
-        _limit(session, batch.lane),
-        in_flight=in_flight,
-        n_tokens=batch.n_tokens,
-        refusals=refusals,
-    )
-    wait = lifecycle.back_off(refusals)
-    with session.database.transaction():
-        batches.note(session.database, batch, refusals=refusals, not_before=session.later(wait), error=said)
-        if learned is not None:
-            batches.learn_limit(session.database, batch.lane, learned)
-            session.event("limit_learned", f"{learned} enqueued tokens: {said}", batch.batch_id)
-    session.progress.say(f"{batch.file_name}: the deployment's queue is full ({said}); next try in {wait:.0f} s")

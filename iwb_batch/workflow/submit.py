@@ -28,7 +28,7 @@ from iwb_batch.workflow.opening import Connect
 from iwb_batch.workflow.prepare import Prepared, prepare
 from iwb_batch.workflow.progress import Progress
 from iwb_batch.workflow.receive import receive
-from iwb_batch.workflow.request_files import Measured, limits_of, measure
+from iwb_batch.workflow.request_files import Measured, measure, measure_open
 from iwb_batch.workflow.send import ASSUMED_OUTPUT_TOKENS, expected_cost, waiting_reason
 from iwb_batch.workflow.session import Boundary, Session, no_boundary
 from iwb_batch.workflow.settings import (
@@ -236,7 +236,7 @@ def _take_over(session: Session, asked: Mapping[str, Any], options: Options, con
     with session.database.transaction():
         if not continuing.take_over(session, asked, options):
             return
-        found = measure(session.database, limits_of(session))
+        found = measure_open(session)
         cost = expected_cost(session, found.requests, found.n_tokens)
         line = f"{asked['repeats']} repeats: {described(found, cost)}"
         session.progress.say(line)

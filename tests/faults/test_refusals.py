@@ -98,6 +98,53 @@ def test_the_provider_counts_more_tokens_than_we_estimate(build: Build) -> None:
     check_invariants(world)
 
 
+class Counting(Rehearsal):
+    """Names as prompt tokens what the emulator's queue counts for the line: its bytes / 4."""
+
+    def answer(self, body: Mapping[str, Any]) -> Completion:
+        said = super().answer(body)
+        assert said.usage is not None
+        n_bytes = len(json.dumps(body, ensure_ascii=False).encode()) + 100  # what stands around the body
+        return replace(said, usage=replace(said.usage, prompt_tokens=n_bytes // 4))
+
+
+@pytest.mark.parametrize(("given", "refused"), [(None, 1), (6_500, 0)], ids=["named by the refusal", "given"])
+def test_once_answers_show_how_the_provider_counts_one_refusal_is_enough(
+    build: Build, given: int | None, refused: int
+) -> None:
+    """Its count is far above our estimate: the answers of the pilot say how far, so its limit is read in our tokens."""
+    world = build(
+        settings=small_quota(6_500, fail_fast=True),
+        options=Options(max_requests_per_file=50, pilot=2, enqueued_token_limit=given),
+        faults=FaultPlan(),
+        judge=Counting(),
+        n_items=2,
+    )
+    world.submit()
+    assert world.collect(watch=True) == 0
+    sums = world.row("SELECT sum(prompt_tokens), sum(n_tokens) FROM attempt_reading WHERE outcome = 'valid'")
+    assert sums is not None
+    counted, estimated = sums
+    rest = 0.8 * estimated
+    assert rest < 6_500 < counted / estimated * rest, "what is left seems to fit and does not"
+    assert refusals(world) == refused
+    assert world.outcomes()["valid"] == 10
+    check_invariants(world)
+
+
+@pytest.mark.parametrize(
+    ("counted", "estimated", "limit"),
+    [
+        pytest.param(0, 0, 900, id="no answer yet"),
+        pytest.param(300, 100, 300, id="three times ours"),
+        pytest.param(50, 100, 900, id="less than ours: left alone"),
+        pytest.param(10**9, 1, 1, id="never below one token"),
+    ],
+)
+def test_a_limit_in_the_tokens_we_count(counted: int, estimated: int, limit: int) -> None:
+    assert lifecycle.in_our_count(900, counted=counted, estimated=estimated) == limit
+
+
 def test_a_queue_full_of_somebody_elses_work_is_waited_for(build: Build) -> None:
     said = "The enqueued token limit of this deployment is reached."
     fault = BatchFault(fault="failed", code="token_limit_exceeded", message=said, when="create", nth=tuple(range(1, 9)))

@@ -70,6 +70,12 @@ def test_cancel_takes_what_was_answered_online_and_lets_go_of_the_rest(online: O
     check_invariants(online)
 
 
+def test_a_learned_limit_below_one_request_does_not_keep_it_from_being_asked_online(online: OnlineWorld) -> None:
+    with online.session() as session:
+        session.database.execute("UPDATE lane SET enqueued_limit = 10")
+    assert online.finish_online() == 0
+
+
 def test_a_stopped_run_with_nobody_to_ask_is_cancelled_all_the_same(online: OnlineWorld) -> None:
     online.faults.http = [HttpFault(fault="status", status=429, path="chat/completions")]
     assert online.finish_online() == 3
