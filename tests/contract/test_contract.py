@@ -1,6 +1,7 @@
 """One contract for every way to a Batch API: the adapter on each surface, over loopback and in process.
 
 What the workflow relies on is stated here once: eight verbs, three error words, and no verb that decides anything.
+Provider ``files``, which calls nobody, keeps the part of it that is about anything but calls: see the end.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from iwb_batch.core import lifecycle
 from iwb_batch.emulator.app import running
 from iwb_batch.emulator.faults import BatchFault, FaultPlan, HttpFault
 from iwb_batch.emulator.service import Service
 from iwb_batch.emulator.settings import Settings
 from iwb_batch.providers.base import Ambiguous, BatchProvider, CallFailed, Rejected, RemoteBatch, Unavailable
+from iwb_batch.providers.files import FilesProvider
 from iwb_batch.providers.lanes import Lanes
 from iwb_batch.providers.openai_batch import OpenAIBatch
 from tests.emulator.direct import request_file
@@ -335,3 +338,122 @@ def test_the_lane_of_a_request_file_is_found_whatever_the_run_id(tmp_path: Path,
         path.write_bytes(request_file(1))
         made = Lanes({"west": adapter}).upload(path, f"iwb-{run_id}-0001-west.jsonl", expires_after=EXPIRES)
     assert made.file_id.startswith("west/")
+
+
+# --- provider files ------------------------------------------------------------------------------------
+#
+# A written request file counts as submitted and answers are given by hand. Nothing is called, so no call can be lost,
+# refused or cut, and nothing is fetched.
+
+NAME = "iwb-0123456789-0001.jsonl"
+
+NO_CALLS = "no call is made: none can be lost, refused, cut or answered with an error"
+NO_DOWNLOADS = "answers are given with collect --from; there is nothing to download"
+NO_END = "a batch has no end of its own: the answers given decide"
+NOT_FOR_FILES = {
+    "test_a_batch_lives_to_its_end": NO_END,
+    "test_a_listing_that_breaks_off_is_no_listing": "listings are empty and always whole",
+    "test_cancelling_what_has_ended_is_rejected": NO_END,
+    "test_a_post_without_a_readable_answer_is_ambiguous_and_made_once": NO_CALLS,
+    "test_a_read_without_a_readable_answer_is_unavailable": NO_CALLS,
+    "test_a_download_that_is_cut_is_unavailable_or_short": NO_DOWNLOADS,
+    "test_a_download_cut_without_an_announced_length_is_shorter_than_the_file_says": NO_DOWNLOADS,
+    "test_429_names_the_wait_and_did_not_happen": NO_CALLS,
+    "test_a_refused_key_is_rejected_with_401": "there is no key",
+    "test_a_refused_create_carries_every_code_and_line": NO_CALLS,
+    "test_a_failed_batch_carries_its_errors": NO_END,
+    "test_odd_forms_of_a_batch_are_read": "no form comes from outside",
+}
+"""Parts of the contract that provider files does not have to keep, each with the reason."""
+
+FOR_FILES = {
+    "test_a_file_goes_up_and_comes_back": "test_files_a_request_file_is_at_once_where_it_should_be",
+    "test_listings_are_whole_and_newest_first": "test_files_nothing_is_listed_since_no_call_can_be_lost",
+    "test_what_is_not_there_is_rejected_with_404": "test_files_nothing_can_be_downloaded",
+    "test_deleting_twice_says_so": "test_files_a_request_file_is_never_deleted",
+    "test_cancelling_keeps_what_is_done": "test_files_cancelling_tells_nobody_and_changes_nothing",
+}
+"""Parts that it keeps in its own way, each with the test that says how."""
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    path = tmp_path / "0001.jsonl"
+    path.write_bytes(request_file(3))
+    return path
+
+
+def by_files(written: Path) -> tuple[BatchProvider, RemoteBatch]:
+    provider = FilesProvider()
+    made = provider.upload(written, NAME, expires_after=EXPIRES)
+    return provider, provider.create(made.file_id, {"iwb_run": "0123456789", "iwb_file": "0001.jsonl"})
+
+
+def test_every_part_of_the_contract_applies_to_files_or_says_why_not() -> None:
+    parts = {name for name, test in globals().items() if name.startswith("test_") and "build" in test.__annotations__}
+    assert parts == NOT_FOR_FILES.keys() | FOR_FILES.keys()
+    assert set(FOR_FILES.values()) <= globals().keys()
+
+
+def test_files_a_request_file_is_at_once_where_it_should_be(written: Path) -> None:
+    provider = FilesProvider()
+    made = provider.upload(written, NAME, expires_after=EXPIRES)
+    assert (made.status, made.n_bytes, made.filename) == ("processed", written.stat().st_size, NAME)
+    assert made.expires_at is None
+    assert provider.file(made.file_id).status == "processed"
+    assert written.read_bytes() == request_file(3), "the file itself is left alone"
+
+
+def test_files_the_same_file_has_the_same_ids_whenever_it_is_sent(written: Path) -> None:
+    """An upload or create that a crash cut off is repeated: the second time makes nothing new."""
+    (_, first), (_, again) = by_files(written), by_files(written)
+    assert (first.batch_id, first.input_file_id) == (again.batch_id, again.input_file_id)
+
+
+def test_files_a_batch_waits_for_as_long_as_it_takes(written: Path) -> None:
+    provider, batch = by_files(written)
+    assert batch.metadata == {"iwb_run": "0123456789", "iwb_file": "0001.jsonl"}
+    seen = provider.batch(batch.batch_id)
+    assert (seen.batch_id, seen.input_file_id) == (batch.batch_id, batch.input_file_id)
+    assert not lifecycle.has_ended(seen.status)
+    assert not seen.began
+    assert (seen.output_file_id, seen.error_file_id, seen.total, seen.completed) == (None, None, None, None)
+
+
+def test_files_nothing_is_listed_since_no_call_can_be_lost(written: Path) -> None:
+    provider, _ = by_files(written)
+    assert list(provider.files()) == []
+    assert list(provider.batches()) == []
+
+
+def test_files_nothing_can_be_downloaded(written: Path) -> None:
+    provider, batch = by_files(written)
+    assert batch.input_file_id is not None
+    for file_id in (batch.input_file_id, "file-none"):
+        sink = io.BytesIO()
+        with pytest.raises(Rejected) as refused:
+            provider.download(file_id, sink)
+        assert refused.value.status == 404
+        assert sink.getvalue() == b""
+
+
+def test_files_a_request_file_is_never_deleted(written: Path) -> None:
+    provider, batch = by_files(written)
+    assert batch.input_file_id is not None
+    assert not provider.delete_file(batch.input_file_id)
+    assert written.is_file()
+
+
+def test_files_cancelling_tells_nobody_and_changes_nothing(written: Path) -> None:
+    provider, batch = by_files(written)
+    assert provider.cancel(batch.batch_id) == provider.batch(batch.batch_id)
+
+
+def test_files_there_is_nobody_to_chat_with() -> None:
+    with pytest.raises(Rejected) as refused:
+        FilesProvider().chat({"model": "local", "messages": []})
+    assert refused.value.status is None, "nobody answered: it is no refusal of credentials"
+
+
+def test_files_every_run_has_the_same_host() -> None:
+    assert FilesProvider().host == "files"
