@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,7 +19,8 @@ import pytest
 from iwb_batch.emulator.app import running
 from iwb_batch.emulator.faults import HttpFault
 from iwb_batch.workflow import folder as folders
-from tests.faults.harness import Scores, World, plan
+from iwb_batch.workflow.session import no_boundary
+from tests.faults.harness import Crash, Scores, World, plan
 from tests.faults.invariants import check_invariants, unaccounted
 
 if TYPE_CHECKING:
@@ -268,6 +270,40 @@ def fail_sql(root: Path, message: str, nth: int, expected: Scores) -> str | None
             world.attempt()
         verdict(world, expected)
         return faults.hit
+
+
+# --- a write-ahead log that is lost ---------------------------------------------------------------------
+
+
+def lose_log(root: Path, expected: Scores, name: str, nth: int) -> bool:
+    """Die at the ``nth`` passing of a boundary and go on with what run.db holds without its write-ahead log.
+
+    So is a run.db copied alone, or one on a mount that keeps the file and not what stands beside it. Returns whether
+    the log held anything.
+    """
+    with World(root) as world:
+        left, held = nth, 0
+
+        def boundary(passed: str) -> None:
+            nonlocal left, held
+            left -= passed == name
+            if left == 0 and passed == name:
+                log = world.folder.database.with_name("run.db-wal")
+                held = log.stat().st_size if log.is_file() else 0
+                if world.folder.path.is_dir():
+                    beside = shutil.ignore_patterns("run.db-wal", "run.db-shm")
+                    shutil.copytree(world.folder.path, root / "copy", ignore=beside)
+                raise Crash(name)
+
+        world.boundary = boundary
+        with pytest.raises(Crash):
+            world.attempt()
+        world.boundary = no_boundary
+        if (root / "copy").is_dir():
+            shutil.rmtree(world.folder.path)
+            (root / "copy").rename(world.folder.path)
+        verdict(world, expected)
+        return held > 0
 
 
 # --- kill -9 -----------------------------------------------------------------------------------------

@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.faults.harness import Scores
-from tests.faults.sweeping import FILE_FAULTS, HTTP_FAULTS, SQL_FAULTS, fail_file, fail_http, fail_sql
+from tests.faults.sweeping import (
+    FILE_FAULTS,
+    HTTP_FAULTS,
+    SQL_FAULTS,
+    boundaries,
+    fail_file,
+    fail_http,
+    fail_sql,
+    lose_log,
+)
 
 EVERY = ("reply lost after commit", "reset before commit")
 STRIDED = [name for name in HTTP_FAULTS if name not in EVERY]
@@ -57,3 +66,10 @@ def test_every_fifty_third_statement(tmp_path: Path, expected: Scores, kind: str
         if fail_sql(tmp_path / str(nth), SQL_FAULTS[kind], nth, expected) is None:
             break
     assert nth > 400
+
+
+def test_the_write_ahead_log_is_lost_at_every_seventh_boundary(tmp_path: Path, expected: Scores) -> None:
+    """run.db alone is an older run.db: what was done since is found at the provider and in raw/, and not done again."""
+    chosen = boundaries(tmp_path / "count")[3::7]
+    held = [lose_log(tmp_path / f"{name}{nth}", expected, name, nth) for name, nth in chosen]
+    assert sum(held) >= 8, "where the log held nothing there was nothing to lose"

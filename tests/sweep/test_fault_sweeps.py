@@ -22,6 +22,7 @@ from tests.faults.sweeping import (
     fail_http,
     fail_sql,
     kill,
+    lose_log,
 )
 from tests.faults.ways import WAYS
 
@@ -98,6 +99,18 @@ def test_killed_at_every_passing_of_every_boundary(
         shutil.rmtree(tmp_path / "world")
         figures.hit(f"kill -9 at {name}")
     assert figures.runs == len(passed) > 70
+    tell(figures)
+
+
+def test_the_write_ahead_log_is_lost_at_every_passing_of_every_boundary(
+    tmp_path: Path, expected: Scores, tell: Tell
+) -> None:
+    figures = Figures()
+    for name, nth in boundaries(tmp_path / "count"):
+        lose_log(tmp_path / "world", expected, name, nth)
+        shutil.rmtree(tmp_path / "world")
+        figures.hit(f"write-ahead log lost at {name}")
+    assert figures.runs > 70
     tell(figures)
 
 
