@@ -41,6 +41,8 @@ IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 KEY = "loopback-only-key"
 RUN = "small"
+WITHOUT_EXPIRY = "2024-10-21"
+"""A dated surface that takes ``expires_after`` and does nothing with it."""
 START = 1_800_000_000.0
 GRACE = 120.0
 SETTLE = 1_800.0

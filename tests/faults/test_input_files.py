@@ -8,11 +8,8 @@ from iwb_batch.emulator.faults import BatchFault, HttpFault
 from iwb_batch.emulator.settings import Settings
 from iwb_batch.workflow.settings import Options
 from tests.faults.conftest import Build
-from tests.faults.harness import KEY, World, adapter_in_process, plan
+from tests.faults.harness import KEY, WITHOUT_EXPIRY, World, adapter_in_process, plan
 from tests.faults.invariants import check_invariants
-
-WITHOUT_EXPIRY = "2024-10-21"
-"""A dated surface that takes ``expires_after`` and does nothing with it."""
 
 OF_INPUTS = "SELECT count(*) FROM event WHERE kind = ?"
 

@@ -13,10 +13,27 @@ from hypothesis.stateful import initialize, precondition, rule
 from iwb_batch.emulator.faults import RequestFault
 from iwb_batch.workflow.session import no_boundary
 from iwb_batch.workflow.settings import Options
-from tests.faults.harness import RESUBMISSIONS, Crash, World, plan
+from tests.faults.harness import RESUBMISSIONS, WITHOUT_EXPIRY, Crash, World, adapter_in_process, plan
 from tests.faults.invariants import check_invariants
 from tests.faults.machine import ALL_HTTP, BATCH_FAULTS, REQUEST_FAULTS, RunMachine
 from tests.faults.worlds import FilesWorld, GenerateWorld, LaneWorld, OnlineWorld, Steady
+
+
+class ClassicMachine(RunMachine):
+    """The dated surface, where input files get no expiry: at the end none of the run's is left at the provider."""
+
+    @classmethod
+    def make(cls, root: Path) -> World:
+        world = super().make(root)
+        world.adapter = adapter_in_process(world.service, api_version=WITHOUT_EXPIRY)
+        return world
+
+    def heal(self) -> None:
+        super().heal()
+        self.world.collect()
+        kept = "SELECT substr(detail, 1, instr(detail, ':') - 1) FROM event WHERE kind = 'input_not_deleted'"
+        sent = self.world.rows(f"SELECT input_file_id FROM batch WHERE input_file_id NOT IN ({kept})")
+        assert {row[0] for row in sent} & self.world.service._files._files.keys() == set()
 
 
 class PilotMachine(RunMachine):
@@ -186,6 +203,7 @@ class FilesMachine(RunMachine):
 
 
 WAYS: dict[str, type[RunMachine]] = {
+    "dated surface": ClassicMachine,
     "pilot": PilotMachine,
     "lanes": LaneMachine,
     "online": OnlineMachine,

@@ -32,7 +32,7 @@ SCHEDULES = 210
 
 WAY_SEEDS = range(5)
 WAY_SCHEDULES = 80
-"""For each seed and way; all together are 2,000."""
+"""For each seed and way; all together are 2,400."""
 
 Tell = Callable[[Figures], None]
 
