@@ -83,6 +83,12 @@ class LaneMachine(RunMachine):
         super().heal()
 
 
+DEATHS_ONLINE = (
+    *(("online_answer", nth) for nth in range(1, 5)),
+    *((name, 1) for name in ("request_file_planned", "before_collect_commit", "collected")),
+)
+
+
 class OnlineMachine(RunMachine):
     """``--finish-online`` at any moment, with calls that fail and processes that die."""
 
@@ -94,24 +100,27 @@ class OnlineMachine(RunMachine):
 
     @precondition(lambda self: self.exists)
     @rule()
+    def bring_home(self) -> None:
+        self.run(self.world.bring_home)
+
+    @precondition(lambda self: self.exists)
+    @rule()
     def finish_online(self) -> None:
         self.run(self.world.finish_online)
 
     @precondition(lambda self: self.exists)
     @rule(name=st.sampled_from(sorted(ALL_HTTP)), nth=st.integers(1, 5))
     def finish_online_with_a_fault(self, name: str, nth: int) -> None:
+        self.run(self.world.bring_home)
         fault = replace(ALL_HTTP[name], nth=(nth,), method="POST", path="chat/completions")
         self.world.faults.http = [*self.world.faults.http, fault]
         self.figures.injected[f"{name}, online"] += 1
         self.run(self.world.finish_online)
 
     @precondition(lambda self: self.exists)
-    @rule(
-        name=st.sampled_from(["online_answer", "request_file_planned", "before_collect_commit", "collected"]),
-        nth=st.integers(1, 4),
-    )
-    def crash_online(self, name: str, nth: int) -> None:
-        left = nth
+    @rule(place=st.sampled_from(DEATHS_ONLINE))
+    def crash_online(self, place: tuple[str, int]) -> None:
+        name, left = place
 
         def die(passed: str) -> None:
             nonlocal left
@@ -119,6 +128,7 @@ class OnlineMachine(RunMachine):
             if left == 0 and passed == name:
                 raise Crash(name)
 
+        self.run(self.world.bring_home)
         self.world.boundary = die
         try:
             self.run(self.world.finish_online)

@@ -17,7 +17,7 @@ from iwb_batch.emulator.transport import InProcess
 from iwb_batch.providers.base import Rejected
 from iwb_batch.providers.files import FilesProvider
 from iwb_batch.providers.lanes import Lanes
-from iwb_batch.workflow import generating
+from iwb_batch.workflow import advance, generating
 from iwb_batch.workflow.collect import ByHand
 from iwb_batch.workflow.settings import Inputs, JudgeSettings, Options
 from iwb_batch.workflow.submit import SubmitRequest, Submitted
@@ -110,6 +110,12 @@ class OnlineWorld(World):
 
     def finish_online(self) -> int:
         return self.collect(ByHand(online_judge=ONLINE), wait=0.0)
+
+    def bring_home(self, passes: int = 8) -> None:
+        """What is under way comes home; what waits for another attempt is left for ``finish_online``."""
+        for _ in range(passes):
+            with self.session(wait=0.0) as session:
+                advance.one_pass(session, resubmit=False)
 
     def asked(self, body: Mapping[str, Any]) -> None:
         """A request is made online: one with this body must have no answer yet, and the run must be under way."""
