@@ -15,12 +15,15 @@ _UNSEEN = json.dumps([o.value for o in (Outcome.NOT_RUN, Outcome.EXPIRED, Outcom
 
 
 def is_over(database: Database) -> bool:
-    """True when attempts were planned, each has an outcome, and each request was seen by the judge or has failed."""
+    """True when attempts were planned, each has an outcome, and no request that the judge never saw goes again."""
     return bool(
         database.value(
             "SELECT EXISTS (SELECT 1 FROM attempt) AND NOT EXISTS (SELECT 1 FROM attempt_reading WHERE outcome IS NULL)"
-            " AND NOT EXISTS (SELECT 1 FROM request_status s WHERE s.request_id IN (SELECT request_id FROM attempt)"
-            "  AND s.status = 'open' AND NOT EXISTS (SELECT 1 FROM attempt_reading a"
+            " AND NOT EXISTS (SELECT 1 FROM request_status s JOIN request q USING (request_id)"
+            "  LEFT JOIN policy p ON p.outcome = s.last_outcome"
+            "  WHERE s.request_id IN (SELECT request_id FROM attempt) AND s.status = 'open'"
+            "  AND (p.allowed IS NOT NULL OR s.attempts <= q.released)"
+            "  AND NOT EXISTS (SELECT 1 FROM attempt_reading a"
             "   WHERE a.request_id = s.request_id AND a.outcome NOT IN (SELECT value FROM json_each(?))))",
             (_UNSEEN,),
         )
@@ -28,9 +31,10 @@ def is_over(database: Database) -> bool:
 
 
 def tally(database: Database) -> tuple[int, int, int]:
-    """(requests the judge has seen, valid among their first answers, truncated among them)."""
+    """(requests sent, valid among their first answers, truncated among them)."""
     row = database.row(
-        "SELECT count(*), coalesce(sum(outcome = 'valid'), 0), coalesce(sum(outcome = 'truncated'), 0)"
+        "SELECT (SELECT count(DISTINCT request_id) FROM attempt),"
+        " coalesce(sum(outcome = 'valid'), 0), coalesce(sum(outcome = 'truncated'), 0)"
         " FROM (SELECT min(attempt), outcome FROM attempt_reading"
         "  WHERE outcome NOT IN (SELECT value FROM json_each(?)) GROUP BY request_id)",
         (_UNSEEN,),

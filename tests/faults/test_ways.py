@@ -10,6 +10,7 @@ import pytest
 
 from iwb_batch.emulator.faults import BatchFault, HttpFault, RequestFault
 from iwb_batch.emulator.settings import Settings
+from iwb_batch.workflow.collect import ByHand
 from iwb_batch.workflow.session import no_boundary
 from iwb_batch.workflow.settings import Options
 from tests.faults.conftest import Build
@@ -110,6 +111,18 @@ def test_a_pilot_that_was_cancelled_goes_on_where_it_was(build: Build) -> None:
     assert world.collect(watch=True) == 0
     assert passed(world)
     check_invariants(world)
+
+
+def test_a_pilot_whose_requests_nobody_releases_is_not_waited_for(build: Build) -> None:
+    """The user went on, but not with what was cancelled: that is left, and everything else is sent."""
+    world = a_pilot(build)
+    world.submit()
+    world.cancel()
+    world.collect(watch=True)
+    assert world.collect(ByHand(retry=("rejected",)), watch=True, timeout=3_600.0) == 4
+    assert len(world.scores()) == 13
+    assert world.collect(ByHand(retry=("all",)), watch=True) == 0
+    assert len(world.scores()) == 15
 
 
 def test_a_pilot_whose_batch_expired_is_sent_again(build: Build) -> None:
