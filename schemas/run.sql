@@ -332,6 +332,17 @@ SELECT q.request_id FROM request q WHERE NOT EXISTS (SELECT 1 FROM attempt a WHE
 UNION
 SELECT a.request_id FROM reading r JOIN attempt a ON a.attempt_id = r.attempt_id WHERE r.outcome <> 'valid';
 
+-- Requests that get another attempt without anybody's doing: open, nothing of them under way, and either the policy of
+-- their last outcome has a number or somebody has released them.
+CREATE VIEW to_send AS
+SELECT s.request_id
+FROM request_status s
+JOIN request q ON q.request_id = s.request_id
+LEFT JOIN policy p ON p.outcome = s.last_outcome
+WHERE s.request_id IN (SELECT request_id FROM undecided) AND s.status = 'open'
+  AND (p.allowed IS NOT NULL OR s.attempts <= q.released)
+  AND NOT EXISTS (SELECT 1 FROM attempt_reading a WHERE a.request_id = s.request_id AND a.outcome IS NULL);
+
 -- One row for each scored rubric request.
 CREATE VIEW score AS
 SELECT i.item_id, i.item_index, i.domain, i.subdomain, i.language, i.variant,

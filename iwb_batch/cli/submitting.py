@@ -209,10 +209,10 @@ def _dry_run_text(n_items: int, found: Any) -> str:
     cost = "unknown (give --price-input and --price-output)" if found.cost_usd is None else f"{found.cost_usd:.2f} USD"
     lines = [
         ("items", f"{n_items:,}"),
-        ("requests", f"{found.requests:,}"),
-        ("request files", f"{found.files:,}"),
-        ("bytes", f"{found.n_bytes:,}"),
-        ("input tokens", f"{found.input_tokens:,}  ({found.token_label})"),
+        ("requests", f"{found.size.requests:,}"),
+        ("request files", f"{found.size.files:,}"),
+        ("bytes", f"{found.size.n_bytes:,}"),
+        ("input tokens", f"{found.size.n_tokens:,}  ({found.token_label})"),
         ("output tokens", f"{found.output_tokens:,}  (assumed: 1,000 for each request)"),
         ("cost", cost),
         ("prices", found.price_source or "none known for this deployment"),

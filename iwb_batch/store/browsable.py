@@ -13,7 +13,7 @@ from iwb_batch.store.described import column_words, described
 
 SHOWN = (
     *("request_status", "score", "item_score", "preference", "side_score", "attempt_log", "batch_log", "failure"),
-    *("usage", "event_log"),
+    *("usage", "event_log", "to_send"),
 )
 """Views that become tables in the copy: they can be sorted, faceted and searched without being computed each time."""
 

@@ -19,10 +19,7 @@ def is_over(database: Database) -> bool:
     return bool(
         database.value(
             "SELECT EXISTS (SELECT 1 FROM attempt) AND NOT EXISTS (SELECT 1 FROM attempt_reading WHERE outcome IS NULL)"
-            " AND NOT EXISTS (SELECT 1 FROM request_status s JOIN request q USING (request_id)"
-            "  LEFT JOIN policy p ON p.outcome = s.last_outcome"
-            "  WHERE s.request_id IN (SELECT request_id FROM attempt) AND s.status = 'open'"
-            "  AND (p.allowed IS NOT NULL OR s.attempts <= q.released)"
+            " AND NOT EXISTS (SELECT 1 FROM to_send s WHERE s.request_id IN (SELECT request_id FROM attempt)"
             "  AND NOT EXISTS (SELECT 1 FROM attempt_reading a"
             "   WHERE a.request_id = s.request_id AND a.outcome NOT IN (SELECT value FROM json_each(?))))",
             (_UNSEEN,),

@@ -132,21 +132,11 @@ class ToSend:
 
 
 def mark_sendable(database: Database) -> int:
-    """Collect the requests that need a new attempt into a temporary table; returns how many.
-
-    Those are the open requests without an open attempt, except where an outcome is only sent again
-    by hand (its policy has no number) and nobody has released it.
-    """
+    """Collect the requests of the view ``to_send`` into a temporary table; returns how many."""
     database.execute("CREATE TEMP TABLE IF NOT EXISTS sendable (request_id INTEGER PRIMARY KEY) STRICT")
     database.execute("DELETE FROM temp.sendable")
-    database.execute(
-        "INSERT INTO temp.sendable SELECT s.request_id FROM request_status s JOIN request q USING (request_id)"
-        " LEFT JOIN policy p ON p.outcome = s.last_outcome"
-        " WHERE s.request_id IN (SELECT request_id FROM undecided) AND s.status = 'open' AND (s.attempts = 0 OR ("
-        "   (p.allowed IS NOT NULL OR s.attempts <= q.released)"
-        "   AND NOT EXISTS (SELECT 1 FROM attempt_reading a WHERE a.request_id = s.request_id AND a.outcome IS NULL)))"
-    )
-    return int(database.value("SELECT count(*) FROM temp.sendable"))
+    database.execute("INSERT INTO temp.sendable SELECT request_id FROM to_send")
+    return count_sendable(database)
 
 
 def count_sendable(database: Database) -> int:

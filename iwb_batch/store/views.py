@@ -92,16 +92,9 @@ def open_attempts_of(database: Database, request_file_id: int) -> int:
     )
 
 
-def open_and_sendable(database: Database) -> bool:
-    """True when an open request would get another attempt by itself (its policy has a number)."""
-    return bool(
-        database.value(
-            "SELECT EXISTS (SELECT 1 FROM request_status s JOIN request q USING (request_id)"
-            " LEFT JOIN policy p ON p.outcome = s.last_outcome"
-            " WHERE s.request_id IN (SELECT request_id FROM undecided) AND s.status = 'open'"
-            " AND (s.last_outcome IS NULL OR p.allowed IS NOT NULL OR s.attempts <= q.released))"
-        )
-    )
+def anything_to_send(database: Database) -> bool:
+    """True when a request would get another attempt by itself."""
+    return bool(database.value("SELECT EXISTS (SELECT 1 FROM to_send)"))
 
 
 def outcome_counts(database: Database) -> dict[str, int]:

@@ -127,7 +127,7 @@ def is_finished(session: Session) -> bool:
     counts = session.counts()
     if counts["open"] == 0:
         return True
-    return views.open_attempts(session.database) == 0 and not views.open_and_sendable(session.database)
+    return views.open_attempts(session.database) == 0 and not views.anything_to_send(session.database)
 
 
 def collect_code(session: Session) -> int:

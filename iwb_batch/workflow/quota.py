@@ -6,6 +6,8 @@ limit is read in our tokens: everything else of the ledger is.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from iwb_batch.core import lifecycle
 from iwb_batch.store import batches
 from iwb_batch.store.batches import BatchRow
@@ -14,16 +16,19 @@ from iwb_batch.workflow.session import Session
 
 def limit(session: Session, lane: str) -> int | None:
     """Tokens that may be in the queue of a lane at once, None while nothing is known."""
-    known = [n for n in (session.options.enqueued_token_limit, learned(session, lane)) if n is not None]
-    return min(known) if known else None
+    return smallest((session.options.enqueued_token_limit, learned(session, lane)))
 
 
 def learned(session: Session, lane: str) -> int | None:
     """The part of it that was learned: from refusals, or from answers about the limit the user gave."""
     given = session.options.enqueued_token_limit
     read = None if given is None else _in_our_count(session, given)
-    known = [batches.learned_limit(session.database, lane), read if read != given else None]
-    return min((n for n in known if n is not None), default=None)
+    return smallest((batches.learned_limit(session.database, lane), read if read != given else None))
+
+
+def smallest(limits: Iterable[int | None]) -> int | None:
+    """The smallest of the limits that are known, None where none is."""
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _in_our_count(session: Session, tokens: int) -> int:

@@ -30,18 +30,25 @@ def poll(session: Session, *, only_status: str | None = None) -> None:
     for batch in batches.in_state(session.database, BatchState.SUBMITTED):
         if only_status is not None and (batch.remote_status or "").lower() != only_status:
             continue
-        assert batch.remote_batch_id is not None, "a submitted batch has its remote id"
         try:
-            with session.call():
-                remote = session.provider.batch(batch.remote_batch_id)
-        except Unavailable as error:
-            session.progress.warn(f"{batch.remote_batch_id}: {error.message}; asked again later")
-            continue
+            remote = _ask(session, batch)
         except Rejected as error:
             if only_status is None or error.status != 404:
                 _not_found(session, batch, error)
             continue
-        _enter_status(session, batch, remote)
+        if remote is not None:
+            _enter_status(session, batch, remote)
+
+
+def _ask(session: Session, batch: BatchRow) -> RemoteBatch | None:
+    """A batch as the provider sees it now; None: nobody answers, which is told. Raises Rejected."""
+    assert batch.remote_batch_id is not None, "a batch that was submitted has its remote id"
+    try:
+        with session.call():
+            return session.provider.batch(batch.remote_batch_id)
+    except Unavailable as error:
+        session.progress.warn(f"{batch.remote_batch_id}: {error.message}; asked again later")
+        return None
 
 
 def _not_found(session: Session, batch: BatchRow, error: Rejected) -> None:
@@ -116,15 +123,12 @@ def _asked_again(session: Session, batch: BatchRow) -> BatchRow | None:
 
     File ids may appear after the status, and counts may be put right.
     """
-    assert batch.remote_batch_id is not None, "an ended batch has its remote id"
     try:
-        with session.call():
-            remote = session.provider.batch(batch.remote_batch_id)
-    except Unavailable as error:
-        session.progress.warn(f"{batch.remote_batch_id}: {error.message}; asked again later")
-        return None
+        remote = _ask(session, batch)
     except Rejected:
         return batch
+    if remote is None:
+        return None
     batches.note(
         session.database,
         batch,

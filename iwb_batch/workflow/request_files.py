@@ -15,32 +15,21 @@ from iwb_batch.workflow import pilot, quota
 from iwb_batch.workflow.folder import WholeFile
 from iwb_batch.workflow.judging import Judging
 from iwb_batch.workflow.session import Session
+from iwb_batch.workflow.settings import Measured
 
 ATTEMPTS_AT_ONCE = 1_000
 BYTES_AT_ONCE = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What the open requests of a run come to: files, requests, bytes, estimated input tokens."""
-
-    files: int = 0
-    requests: int = 0
-    n_bytes: int = 0
-    n_tokens: int = 0
-
-
 def limits_of(session: Session) -> Limits:
     """Limits of a request file: the user's, and the smallest enqueued-token limit learned so far."""
-    known = [n for n in (session.options.enqueued_token_limit, _learned(session)) if n is not None]
-    return Limits(
-        session.options.max_requests_per_file, session.options.max_bytes_per_file, min(known) if known else None
-    )
+    options, lanes = session.options, session.judging.lanes
+    tokens = quota.smallest(quota.limit(session, lane) for lane in lanes)
+    return Limits(options.max_requests_per_file, options.max_bytes_per_file, tokens)
 
 
 def _learned(session: Session) -> int | None:
-    limits = [quota.learned(session, lane) for lane in session.judging.lanes]
-    return min((limit for limit in limits if limit is not None), default=None)
+    return quota.smallest(quota.learned(session, lane) for lane in session.judging.lanes)
 
 
 def measure_open(session: Session) -> Measured:

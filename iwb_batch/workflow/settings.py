@@ -127,13 +127,20 @@ def differences(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> list[Pla
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """What requests come to: files, requests, bytes, estimated input tokens."""
+
+    files: int = 0
+    requests: int = 0
+    n_bytes: int = 0
+    n_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """What a plan costs before anything is sent. ``cost_usd`` is None when a price is unknown."""
 
-    requests: int
-    files: int
-    n_bytes: int
-    input_tokens: int
+    size: Measured
     output_tokens: int
     cost_usd: float | None
     token_label: str

@@ -28,13 +28,14 @@ from iwb_batch.workflow.opening import Connect
 from iwb_batch.workflow.prepare import Prepared, prepare
 from iwb_batch.workflow.progress import Progress
 from iwb_batch.workflow.receive import receive
-from iwb_batch.workflow.request_files import Measured, measure, measure_open
+from iwb_batch.workflow.request_files import measure, measure_open
 from iwb_batch.workflow.send import ASSUMED_OUTPUT_TOKENS, expected_cost, waiting_reason
 from iwb_batch.workflow.session import Boundary, Session, no_boundary
 from iwb_batch.workflow.settings import (
     Estimate,
     Inputs,
     JudgeSettings,
+    Measured,
     Options,
     Waiting,
 )
@@ -174,10 +175,7 @@ def estimate(database: Database, prepared: Prepared, request: SubmitRequest) -> 
     output = measured.requests * ASSUMED_OUTPUT_TOKENS
     prices = prices_of(request)
     return Estimate(
-        requests=measured.requests,
-        files=measured.files,
-        n_bytes=measured.n_bytes,
-        input_tokens=measured.n_tokens,
+        size=measured,
         output_tokens=output,
         cost_usd=prices.cost(measured.n_tokens, output),
         token_label=tokens.best_counter().label,
@@ -192,17 +190,12 @@ def _announce(prepared: Prepared, progress: Progress) -> None:
 
 
 def _ask(found: Estimate, pilot_size: int | None, confirm: Confirm, progress: Progress) -> None:
-    line = describe(found)
-    if pilot_size is not None and pilot_size < found.requests:
+    line = described(found.size, found.cost_usd)
+    if pilot_size is not None and pilot_size < found.size.requests:
         line += f"; the pilot sends {pilot_size} of them first"
     progress.say(line)
     if not confirm(f"{line}. Send?"):
         raise Declined("nothing was sent", hint="Run the same command again to send.")
-
-
-def describe(found: Estimate) -> str:
-    """An estimate in one line."""
-    return described(Measured(found.files, found.requests, found.n_bytes, found.input_tokens), found.cost_usd)
 
 
 def described(found: Measured, cost_usd: float | None) -> str:

@@ -113,9 +113,14 @@ def test_answers_may_come_in_pieces_and_again(cli: Cli, two: Inputs, tmp_path: P
     assert cli.query("select count(*) as n from raw_file") == [{"n": 2}]
 
 
+def first_answers(cli: Cli, folder: Path, n: int) -> str:
+    """A file with the answers to the first requests only."""
+    return answer(cli, folder / "part.jsonl", lambda name, place: openai(name, place + 10), range(n))
+
+
 def test_closing_gives_up_what_is_awaited_and_sends_it_again(cli: Cli, two: Inputs, tmp_path: Path) -> None:
     submitted(cli, two)
-    part = answer(cli, tmp_path / "part.jsonl", lambda name, place: openai(name, place + 10), range(8))
+    part = first_answers(cli, tmp_path, 8)
     done = cli("collect", "--from", part, "--close")
     assert done.code == 3, done.err
     rows = cli.query("select attempt, outcome, count(*) as n from attempt_log group by 1, 2 order by 1, 2")
@@ -128,7 +133,7 @@ def test_closing_gives_up_what_is_awaited_and_sends_it_again(cli: Cli, two: Inpu
 
 def test_closing_needs_no_further_file(cli: Cli, two: Inputs, tmp_path: Path) -> None:
     submitted(cli, two)
-    part = answer(cli, tmp_path / "part.jsonl", lambda name, place: openai(name, place + 10), range(8))
+    part = first_answers(cli, tmp_path, 8)
     assert cli("collect", "--from", part).code == 3
     done = cli("collect", "--close")
     assert done.code == 3, done.err
@@ -138,7 +143,7 @@ def test_closing_needs_no_further_file(cli: Cli, two: Inputs, tmp_path: Path) ->
 
 def test_cancelling_ends_the_waiting_and_the_run_can_be_resumed(cli: Cli, two: Inputs, tmp_path: Path) -> None:
     submitted(cli, two)
-    part = answer(cli, tmp_path / "part.jsonl", lambda name, place: openai(name, place + 10), range(7))
+    part = first_answers(cli, tmp_path, 7)
     assert cli("collect", "--from", part).code == 3
     done = cli("cancel", "--yes")
     assert done.code == 0, done.err
@@ -166,7 +171,7 @@ def test_an_answer_that_comes_after_cancelling_still_counts(cli: Cli, two: Input
 def test_an_answer_that_comes_after_closing_still_counts(cli: Cli, two: Inputs, tmp_path: Path) -> None:
     submitted(cli, two)
     whole = answer(cli, tmp_path / "whole.jsonl", lambda name, place: openai(name, place + 10))
-    part = answer(cli, tmp_path / "part.jsonl", lambda name, place: openai(name, place + 10), range(8))
+    part = first_answers(cli, tmp_path, 8)
     cli("collect", "--from", part, "--close")
     done = cli("collect", "--from", whole)
     assert cli.query("select count(*) as n from score") == [{"n": 10}], done.err

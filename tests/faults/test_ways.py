@@ -100,11 +100,17 @@ def test_a_pilot_too_large_for_the_queue_is_sent_in_parts_and_judged_by_its_answ
     check_invariants(world)
 
 
-def test_a_pilot_that_was_cancelled_goes_on_where_it_was(build: Build) -> None:
+def a_cancelled_pilot(build: Build) -> World:
+    """Cancelled right after it was sent, and what was answered until then brought home."""
     world = a_pilot(build)
     world.submit()
     world.cancel()
     world.collect(watch=True)
+    return world
+
+
+def test_a_pilot_that_was_cancelled_goes_on_where_it_was(build: Build) -> None:
+    world = a_cancelled_pilot(build)
     assert world.outcomes() == {"cancelled": 2, "valid": 2}
     world.resume()
     assert world.value("SELECT count(*) FROM attempt") == 6, "what was cancelled, and nothing more"
@@ -115,10 +121,7 @@ def test_a_pilot_that_was_cancelled_goes_on_where_it_was(build: Build) -> None:
 
 def test_a_pilot_whose_requests_nobody_releases_is_not_waited_for(build: Build) -> None:
     """The user went on, but not with what was cancelled: that is left, and everything else is sent."""
-    world = a_pilot(build)
-    world.submit()
-    world.cancel()
-    world.collect(watch=True)
+    world = a_cancelled_pilot(build)
     assert world.collect(ByHand(retry=("rejected",)), watch=True, timeout=3_600.0) == 4
     assert len(world.scores()) == 13
     assert world.collect(ByHand(retry=("all",)), watch=True) == 0
