@@ -69,6 +69,7 @@ CREATE TABLE item (
   left_out TEXT,                                             -- why no request was planned: 'missing response', 'empty response', 'no answer'
   notes TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(notes))
 ) STRICT;
+CREATE INDEX item_left_out ON item (left_out) WHERE left_out IS NOT NULL;
 
 -- One model's answers. The text of the file is reasoning || answer.
 CREATE TABLE response (
@@ -245,7 +246,8 @@ CREATE TABLE reading (
   model TEXT,                                                -- model the provider says answered
   system_fingerprint TEXT
 ) STRICT;
-CREATE INDEX reading_by_attempt ON reading (attempt_id);
+-- What the newest reading of an attempt came to is found without touching the texts.
+CREATE INDEX reading_newest ON reading (attempt_id, reading_id, outcome);
 -- Few in a healthy run: what may have to be sent again is found without looking at every request.
 CREATE INDEX reading_not_valid ON reading (attempt_id) WHERE outcome <> 'valid';
 
@@ -276,6 +278,29 @@ BEGIN
   VALUES (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), 'batch_' || NEW.state, NEW.batch_id, NEW.error);
 END;
 
+-- Counts over the whole run, so that a look at a large run need not count it again. A count holds as long as no row
+-- was added to what it rests on; changing or deleting one empties the table. (A trigger for each added row would make
+-- storing answers a third slower.) The view kept_count shows those that hold.
+CREATE TABLE kept (
+  name TEXT PRIMARY KEY,                                     -- what was counted
+  value TEXT NOT NULL CHECK (json_valid(value)),             -- what counting gave (JSON)
+  last_request INTEGER,                                      -- newest request when it was counted
+  last_attempt INTEGER,                                      -- newest attempt when it was counted
+  last_reading INTEGER                                       -- newest reading when it was counted
+) STRICT;
+CREATE TRIGGER kept_request_update AFTER UPDATE ON request BEGIN DELETE FROM kept; END;
+CREATE TRIGGER kept_request_delete AFTER DELETE ON request BEGIN DELETE FROM kept; END;
+CREATE TRIGGER kept_request_file_update AFTER UPDATE ON request_file BEGIN DELETE FROM kept; END;
+CREATE TRIGGER kept_request_file_delete AFTER DELETE ON request_file BEGIN DELETE FROM kept; END;
+CREATE TRIGGER kept_attempt_update AFTER UPDATE ON attempt BEGIN DELETE FROM kept; END;
+CREATE TRIGGER kept_attempt_delete AFTER DELETE ON attempt BEGIN DELETE FROM kept; END;
+CREATE TRIGGER kept_reading_update AFTER UPDATE ON reading BEGIN DELETE FROM kept; END;
+CREATE TRIGGER kept_reading_delete AFTER DELETE ON reading BEGIN DELETE FROM kept; END;
+CREATE TRIGGER kept_policy_insert AFTER INSERT ON policy BEGIN DELETE FROM kept; END;
+CREATE TRIGGER kept_policy_update AFTER UPDATE ON policy BEGIN DELETE FROM kept; END;
+CREATE TRIGGER kept_policy_delete AFTER DELETE ON policy BEGIN DELETE FROM kept; END;
+CREATE TRIGGER kept_run_update AFTER UPDATE OF price_input, price_cached, price_output ON run BEGIN DELETE FROM kept; END;
+
 -- ---------------------------------------------------------------- views
 
 -- Each attempt with its newest reading (all reading columns NULL while it is open).
@@ -289,13 +314,14 @@ LEFT JOIN reading r ON r.reading_id = (SELECT max(n.reading_id) FROM reading n W
 -- Each request's judgement: that of its lowest valid attempt.
 -- Looked up request by request, so that asking for one item reads one item.
 CREATE VIEW verdict AS
-SELECT q.request_id, a.attempt, a.attempt_id, a.custom_id, r.reading_id
+SELECT q.request_id, a.attempt, a.attempt_id, a.custom_id,
+       (SELECT max(r.reading_id) FROM reading r WHERE r.attempt_id = a.attempt_id) AS reading_id
 FROM request q
-JOIN reading r ON r.reading_id = (
-  SELECT n.reading_id FROM attempt v
-  JOIN reading n ON n.reading_id = (SELECT max(m.reading_id) FROM reading m WHERE m.attempt_id = v.attempt_id)
-  WHERE v.request_id = q.request_id AND n.outcome = 'valid' ORDER BY v.attempt LIMIT 1)
-JOIN attempt a ON a.attempt_id = r.attempt_id;
+JOIN attempt a ON a.attempt_id = (
+  SELECT v.attempt_id FROM attempt v
+  WHERE v.request_id = q.request_id AND 'valid' = (
+    SELECT n.outcome FROM reading n WHERE n.attempt_id = v.attempt_id ORDER BY n.reading_id DESC LIMIT 1)
+  ORDER BY v.attempt LIMIT 1);
 
 -- Where each request stands. scored: it has a judgement. failed: its budget is spent. open: everything else.
 -- t is the last planned attempt, l the newest reading of the last attempt that has one.
@@ -419,6 +445,7 @@ CREATE VIEW usage AS
 WITH classed AS (
   SELECT CASE
            WHEN a.prompt_tokens IS NULL THEN 'unknown'
+           WHEN a.attempt = 1 AND a.outcome = 'valid' THEN 'good'
            WHEN a.attempt_id = (SELECT v.attempt_id FROM verdict v WHERE v.request_id = a.request_id) THEN 'good'
            WHEN a.outcome <> 'valid' AND EXISTS (SELECT 1 FROM attempt n WHERE n.request_id = a.request_id AND n.attempt > a.attempt)
              THEN 'resubmitted'
@@ -438,6 +465,18 @@ SELECT c.class, count(*) AS attempts,
        END AS cost_usd
 FROM classed c CROSS JOIN run r
 GROUP BY c.class;
+
+-- The newest row of each table that counts rest on.
+CREATE VIEW newest AS
+SELECT (SELECT max(request_id) FROM request) AS last_request,
+       (SELECT max(attempt_id) FROM attempt) AS last_attempt,
+       (SELECT max(reading_id) FROM reading) AS last_reading;
+
+-- Kept counts that hold.
+CREATE VIEW kept_count AS
+SELECT k.name, k.value
+FROM kept k
+JOIN newest n ON (n.last_request, n.last_attempt, n.last_reading) IS (k.last_request, k.last_attempt, k.last_reading);
 
 -- What happened, in order.
 CREATE VIEW event_log AS

@@ -30,7 +30,7 @@ EXACT_CLUSTERS = 16
 ALIKE = 1e-9
 """Sums of clusters that differ by less do so only in how their shares were rounded."""
 Z_975 = 1.959963984540054
-_CHUNK_CELLS = 250_000
+_CHUNK_CELLS = 50_000
 
 Method = Literal["bootstrap", "t", "wilson"]
 

@@ -39,7 +39,7 @@ FACETS: Mapping[str, tuple[str, ...]] = {
 }
 """Columns offered for narrowing down."""
 
-HIDDEN = ("policy", "batch_transition", "attempt_reading", "verdict", "sqlite_stat1")
+HIDDEN = ("policy", "batch_transition", "attempt_reading", "verdict", "kept", "kept_count", "newest", "sqlite_stat1")
 
 
 @dataclass(frozen=True, slots=True)

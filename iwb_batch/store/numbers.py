@@ -44,8 +44,8 @@ def facts(database: Database) -> RunFacts:
         outcomes=views.outcome_counts(database),
         failures=failures,
         usage=views.usage(database),
-        changed_requests=_changed(database),
-        retried_requests=int(database.value("SELECT count(*) FROM request WHERE fresh_from > 0")),
+        changed_requests=views.changed_requests(database),
+        retried_requests=views.retried_requests(database),
         models=models,
         price_source=run.price_source,
         notes=(*run.notes, *_lane_note(database), *_judge_notes(database, run, models)),
@@ -74,12 +74,7 @@ def _judge_notes(database: Database, run: views.Run, models: Mapping[str, int]) 
 def _stretches(database: Database) -> Iterator[identity.Answers]:
     """Answers by request file, in the order of the files; neighbours by the same judge are taken together."""
     present: identity.Answers | None = None
-    rows = database.rows(
-        "SELECT r.model, r.system_fingerprint, count(*) FROM reading r JOIN attempt a USING (attempt_id)"
-        " WHERE r.http_status = 200 GROUP BY a.request_file_id, r.model, r.system_fingerprint"
-        " ORDER BY a.request_file_id, min(r.reading_id)"
-    )
-    for model, fingerprint, n in rows:
+    for model, fingerprint, n in views.answers_by_file(database):
         if present is not None and (present.model, present.fingerprint) == (model, fingerprint):
             present = present._replace(n=present.n + n)
             continue
@@ -88,15 +83,6 @@ def _stretches(database: Database) -> Iterator[identity.Answers]:
         present = identity.Answers(model, fingerprint, n)
     if present is not None:
         yield present
-
-
-def _changed(database: Database) -> int:
-    return int(
-        database.value(
-            "SELECT count(*) FROM attempt a INDEXED BY attempt_changed JOIN verdict v USING (request_id)"
-            " WHERE a.changed IS NOT NULL AND v.attempt_id = a.attempt_id"
-        )
-    )
 
 
 def rubric(database: Database, requirements: Requirements | None = None) -> RubricData:

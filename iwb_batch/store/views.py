@@ -11,6 +11,7 @@ from typing import Any
 from iwb_batch.core.run_facts import UsageRow
 from iwb_batch.errors import DamagedRun
 from iwb_batch.store.database import Database
+from iwb_batch.store.kept import kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +66,12 @@ def run(database: Database) -> Run:
 EXAMPLE_QUERY = "select criterion, avg(score) from score group by criterion"
 
 
+@kept
 def status_counts(database: Database) -> dict[str, int]:
     """Requests by status: scored, open, failed. The same as counting request_status, which looks at each of them."""
     planned = int(database.value("SELECT count(*) FROM request"))
     scored = int(database.value("SELECT count(*) FROM verdict"))
-    failed = int(
-        database.value(
-            "SELECT count(*) FROM request_status"
-            " WHERE request_id IN (SELECT request_id FROM undecided) AND status = 'failed'"
-        )
-    )
+    failed = sum(n for _, _, n, _ in failures_by_outcome(database))
     return {"scored": scored, "open": planned - scored - failed, "failed": failed}
 
 
@@ -97,6 +94,7 @@ def anything_to_send(database: Database) -> bool:
     return bool(database.value("SELECT EXISTS (SELECT 1 FROM to_send)"))
 
 
+@kept
 def outcome_counts(database: Database) -> dict[str, int]:
     """Attempts by outcome."""
     return {
@@ -107,17 +105,17 @@ def outcome_counts(database: Database) -> dict[str, int]:
     }
 
 
-def failures_by_outcome(database: Database) -> list[tuple[str, str | None, int, str | None]]:
-    """(outcome, error code, requests, the provider's words) of failed requests, most frequent first."""
-    return [
-        (row[0], row[1], row[2], row[3])
-        for row in database.rows(
-            "SELECT outcome, error_code, count(*) AS n, min(message) FROM failure"
-            " GROUP BY outcome, error_code ORDER BY n DESC, outcome, error_code"
-        )
-    ]
+@kept
+def failures_by_outcome(database: Database) -> list[list[Any]]:
+    """[outcome, error code, requests, the provider's words] of failed requests, most frequent first."""
+    return _lists(
+        database,
+        "SELECT outcome, error_code, count(*) AS n, min(message) FROM failure"
+        " GROUP BY outcome, error_code ORDER BY n DESC, outcome, error_code",
+    )
 
 
+@kept
 def tokens(database: Database) -> dict[str, int]:
     """Sums of token counts over attempt_log; strays are left out."""
     row = database.row(
@@ -131,7 +129,44 @@ def tokens(database: Database) -> dict[str, int]:
 
 def usage(database: Database) -> list[UsageRow]:
     """Usage by class: good, resubmitted, wasted, unknown."""
-    return [UsageRow(*row) for row in database.rows("SELECT * FROM usage ORDER BY class")]
+    return [UsageRow(*row) for row in _usage(database)]
+
+
+@kept
+def _usage(database: Database) -> list[list[Any]]:
+    return _lists(database, "SELECT * FROM usage ORDER BY class")
+
+
+@kept
+def answers_by_file(database: Database) -> list[list[Any]]:
+    """[model, system fingerprint, answers] of each request file in order, as they came."""
+    return _lists(
+        database,
+        "SELECT r.model, r.system_fingerprint, count(*) FROM reading r JOIN attempt a USING (attempt_id)"
+        " WHERE r.http_status = 200 GROUP BY a.request_file_id, r.model, r.system_fingerprint"
+        " ORDER BY a.request_file_id, min(r.reading_id)",
+    )
+
+
+@kept
+def changed_requests(database: Database) -> int:
+    """Scored requests whose answer came from an attempt that differed from the first one."""
+    return int(
+        database.value(
+            "SELECT count(*) FROM attempt a INDEXED BY attempt_changed JOIN verdict v USING (request_id)"
+            " WHERE a.changed IS NOT NULL AND v.attempt_id = a.attempt_id"
+        )
+    )
+
+
+@kept
+def retried_requests(database: Database) -> int:
+    """Requests given a fresh budget by hand."""
+    return int(database.value("SELECT count(*) FROM request WHERE fresh_from > 0"))
+
+
+def _lists(database: Database, sql: str) -> list[list[Any]]:
+    return [list(row) for row in database.rows(sql)]
 
 
 def mean_completion_tokens(database: Database) -> float | None:
@@ -177,11 +212,13 @@ def strays(database: Database) -> dict[str, int]:
     }
 
 
+@kept
 def gone(database: Database) -> int:
     """Failed requests whose batch the provider no longer knows."""
     return int(database.value("SELECT count(*) FROM failure WHERE detail = 'gone'"))
 
 
+@kept
 def models(database: Database) -> dict[str, int]:
     """Answers by the model the provider says answered."""
     return {

@@ -9,7 +9,7 @@ from pathlib import Path
 from iwb_batch.errors import DamagedRun, InputError, IwbError, UsageError
 from iwb_batch.providers.base import BatchProvider
 from iwb_batch.store import database as db
-from iwb_batch.store import views
+from iwb_batch.store import kept, views
 from iwb_batch.store.database import Database
 from iwb_batch.workflow import folder as folders
 from iwb_batch.workflow.clock import Clock
@@ -130,6 +130,7 @@ def working(
                 fresh=fresh,
                 boundary=boundary,
             )
+            kept.keep(database)
         except KeyboardInterrupt as stop:
             raise KeyboardInterrupt(folder.path.name) from stop
         finally:

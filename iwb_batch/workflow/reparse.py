@@ -11,7 +11,7 @@ from iwb_batch.core.lines import UnreadableLine, parse_noting
 from iwb_batch.core.words import counted
 from iwb_batch.errors import RunError
 from iwb_batch.model import Reading
-from iwb_batch.store import answers, batches, evidence, plan, views
+from iwb_batch.store import answers, batches, evidence, kept, plan, views
 from iwb_batch.store import database as db
 from iwb_batch.store.database import Database
 from iwb_batch.store.evidence import StoredAnswer
@@ -98,7 +98,9 @@ def reparse(folder: RunFolder, *, clock: Clock, progress: Progress) -> Reparsed:
     with folders.locked(folder):
         database = db.open_for_writing(folder.database)
         try:
-            return _reparse(database, clock, progress)
+            done = _reparse(database, clock, progress)
+            kept.keep(database)
+            return done
         finally:
             database.close()
 

@@ -17,7 +17,7 @@ from iwb_batch.core.words import counted
 from iwb_batch.errors import IwbError
 from iwb_batch.report.checks import Check
 from iwb_batch.store import checks as rules
-from iwb_batch.store import evidence, plan, views
+from iwb_batch.store import evidence, kept, plan, views
 from iwb_batch.store.database import Database
 from iwb_batch.store.evidence import StoredFile
 from iwb_batch.workflow import opening, reparse
@@ -109,6 +109,12 @@ def _invariants(database: Database) -> Iterator[Check]:
             invariant.next_step,
             found.count,
         )
+    yield _listed(
+        "kept_counts_hold",
+        "the counts kept in run.db are what counting gives",
+        kept.wrong(database),
+        "Restore run.db from a copy: what `status` shows was changed by hand.",
+    )
 
 
 def _inputs(database: Database) -> Iterator[Check]:

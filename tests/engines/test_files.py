@@ -113,7 +113,7 @@ def test_answers_may_come_in_pieces_and_again(cli: Cli, two: Inputs, tmp_path: P
     assert cli.query("select count(*) as n from raw_file") == [{"n": 2}]
 
 
-def first_answers(cli: Cli, folder: Path, n: int) -> str:
+def first_answers(cli: Cli, folder: Path, n: int) -> Path:
     """A file with the answers to the first requests only."""
     return answer(cli, folder / "part.jsonl", lambda name, place: openai(name, place + 10), range(n))
 

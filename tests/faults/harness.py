@@ -273,12 +273,12 @@ class World:
             return self.rows(sql, *parameters)
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> Iterator[Database]:
         """One connection for many questions."""
         with db.open_read_only(self.folder.database) as database:
             self._reader = database
             try:
-                yield
+                yield database
             finally:
                 self._reader = None
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from iwb_batch.store import kept
 from tests.faults.harness import Scores, World
 
 
@@ -35,7 +36,7 @@ def violations(world: World, *, paid_once: bool = True) -> Iterator[str]:
         if world.service.batches_created:
             yield f"{len(world.service.batches_created)} batches exist and no run knows of them"
         return
-    with world.reading():
+    with world.reading() as database:
         generates = world.value("SELECT protocol FROM run") == "generate"
         for rule, sql in RULES.items():
             if generates and rule == OF_VERDICTS:
@@ -47,6 +48,7 @@ def violations(world: World, *, paid_once: bool = True) -> Iterator[str]:
         by_view |= dict(world.rows("SELECT status, count(*) FROM request_status GROUP BY status"))
         if world.counts() != by_view:
             yield f"counts {world.counts()} are not those of the view: {by_view}"
+        yield from (f"kept count {name} is not what counting gives" for name in kept.wrong(database))
         yield from _files_as_hashed(world)
         yield from _raw_lines_as_stored(world)
         yield from _remote_batches(world)

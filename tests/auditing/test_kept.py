@@ -1,0 +1,87 @@
+"""Counts kept in run.db: they are what counting gives, they are used, and nothing that changes leaves one standing."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from iwb_batch.store import database as db
+from iwb_batch.store import kept, views
+from iwb_batch.workflow.folder import RunFolder
+from tests.auditing.support import PAIRS, RUN, TEXTS, tamper, values
+from tests.cli.support import Cli
+
+HOLDING = "SELECT name FROM kept_count ORDER BY name"
+
+CHANGES = {
+    "another attempt": "INSERT INTO attempt (request_id, attempt, custom_id, request_file_id, line,"
+    " token_limit, n_tokens) SELECT max(request_id), 9, 'one-more', 1, 99, 1, 1 FROM request",
+    "another reading": "INSERT INTO reading (attempt_id, at, outcome)"
+    " SELECT min(attempt_id), '', 'missing' FROM reading",
+    "another request": "INSERT INTO request (item_index, criterion_index, criterion)"
+    " SELECT min(item_index), 9, 'x' FROM item",
+    "a reading changed": "UPDATE reading SET outcome = 'empty'"
+    " WHERE reading_id = (SELECT max(reading_id) FROM reading)",
+    "a reading deleted": "DELETE FROM reading WHERE reading_id = (SELECT min(reading_id) FROM reading)",
+    "a request released": "UPDATE request SET released = 9",
+    "a price learned": "UPDATE run SET price_input = 7.5",
+    "a policy changed": "UPDATE policy SET allowed = 0",
+    "a policy added": "INSERT INTO policy VALUES ('new', 'new', 1)",
+    "a file made online": "UPDATE request_file SET online = 1",
+}
+
+
+@pytest.mark.parametrize("name", [RUN, PAIRS, TEXTS])
+def test_a_command_that_worked_on_a_run_leaves_its_counts(cli: Cli, name: str) -> None:
+    with closing(db.open_read_only(RunFolder(cli.runs / name).database)) as database:
+        assert len(list(database.rows(HOLDING))) > 5
+        assert kept.wrong(database) == []
+        counted = {
+            row["status"]: row["n"]
+            for row in cli.query("select status, count(*) as n from request_status group by 1", name)
+        }
+        assert {word: n for word, n in views.status_counts(database).items() if n} == counted
+
+
+def test_what_is_kept_is_shown_and_checked(cli: Cli, run: Path) -> None:
+    tamper(run, "UPDATE kept SET value = json_set(value, '$.scored', 4711) WHERE name = 'status_counts'")
+    assert cli("status", RUN, "--json").json()["scored"] == 4711
+    done = cli("doctor", RUN, "--json")
+    assert done.code == 1
+    assert set(done.broken) == {"kept_counts_hold"}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_no_count_outlives_a_change(run: Path, change: str) -> None:
+    assert values(run, HOLDING)
+    tamper(run, change)
+    assert values(run, HOLDING) == []
+
+
+def test_counts_are_kept_again_by_the_next_command_that_works_on_the_run(cli: Cli, run: Path) -> None:
+    tamper(run, "UPDATE run SET price_input = 7.5")
+    before = cli("status", RUN, "--json").json()
+    assert values(run, HOLDING) == [], "a look writes nothing"
+    assert cli("reparse", RUN).code == 0
+    assert values(run, HOLDING)
+    assert cli("status", RUN, "--json").json() == before
+
+
+def test_a_count_too_long_to_keep_is_counted_afresh(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "LARGEST", 20)
+    tamper(run, "DELETE FROM kept")
+    with closing(db.open_for_writing(RunFolder(run).database)) as database:
+        kept.keep(database)
+        names = {row[0] for row in database.rows(HOLDING)}
+        assert "gone" in names
+        assert "status_counts" not in names
+        assert views.status_counts(database) == {"scored": 14, "open": 0, "failed": 1}
+
+
+def test_where_nothing_can_be_written_only_the_next_look_takes_longer(run: Path) -> None:
+    tamper(run, "DELETE FROM kept")
+    with closing(db.open_read_only(RunFolder(run).database)) as database:
+        kept.keep(database)
+    assert values(run, HOLDING) == []
