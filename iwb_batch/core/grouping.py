@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from array import array
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,10 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
     IntArray = NDArray[np.int64]
     BoolArray = NDArray[np.bool_]
+
+
+THREADS = 2
+"""That draw the intervals of a breakdown; each takes some megabytes."""
 
 
 class Labels:
@@ -147,5 +150,5 @@ def group_rows(
         return GroupRow(label, n_items, n_complete, estimate(f"{name}\0{label!r}", mask))
 
     # Drawing takes nearly all of the time and needs no lock; each row has a random stream of its own.
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(THREADS) as pool:
         return tuple(pool.map(row, labels.sorted_labels()))
