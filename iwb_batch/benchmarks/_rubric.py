@@ -22,6 +22,9 @@ from iwb_batch.model import Criterion, Item, Request
 
 CRITERIA = 5
 BANDS = ("1-2", "3-4", "5-6", "7-8", "9-10")
+criterion_text = json.JSONEncoder(ensure_ascii=False, default=str).encode
+"""A criterion as the prompt shows it. ``json.dumps`` is the same and makes an encoder for each call."""
+
 SYSTEM = "You are an expert evaluator with extensive experience in evaluating response of given query."
 
 _RENDERINGS: dict[str, tuple[bool, bool | None]] = {
@@ -146,7 +149,7 @@ def _criterion(reader: ItemReader, entry: object, number: int) -> Criterion:
         if not value.strip():
             raise reader.wrong(f"{what} is empty in {called}")
     kept = {key: value for key, value in entry.items() if value is not None}
-    return Criterion(reader.clean(str(name)), reader.clean(json.dumps(kept, ensure_ascii=False, default=str)))
+    return Criterion(reader.clean(str(name)), reader.clean(criterion_text(kept)))
 
 
 def _check_variant(reader: ItemReader, variant: str | None) -> None:

@@ -25,12 +25,15 @@ def command(arguments: list[str], codes: list[int]) -> Callable[[], int]:
 def render(items: str, responses: str, out: str, *, count: bool) -> Callable[[], int]:
     """Lines of request files from rows in memory, which nobody checks here, as no script checks them.
 
-    With ``count`` their tokens are counted too. Returns the tokens.
+    They are written some at a time, as ``submit`` writes them. With ``count`` their tokens are counted too.
+    Returns the tokens.
     """
     from iwb_batch import benchmarks
+    from iwb_batch.benchmarks._rubric import criterion_text
     from iwb_batch.core.render import custom_id
     from iwb_batch.model import Criterion, Item
     from iwb_batch.workflow.judging import Judging
+    from iwb_batch.workflow.request_files import BYTES_AT_ONCE
     from iwb_batch.workflow.settings import JudgeSettings
     from tests.bench.baselines import RUN_ID, read_inputs
 
@@ -39,16 +42,22 @@ def render(items: str, responses: str, out: str, *, count: bool) -> Callable[[],
     judging = Judging(benchmark, JudgeSettings(provider="files"))
 
     def work() -> int:
-        tokens = 0
+        tokens = held = 0
+        lines: list[bytes] = []
         with Path(out).open("wb") as target:
             for row in rows:
-                criteria = tuple(Criterion(c["name"], json.dumps(c, ensure_ascii=False)) for c in row["checklist"])
+                criteria = tuple(Criterion(c["name"], criterion_text(c)) for c in row["checklist"])
                 item = Item(row["index"], row["id"], row["query"], cluster="", criteria=criteria)
                 answer = texts[item.index]
                 requests = [(request, benchmark.fields(item, answer, request)) for request in benchmark.requests(item)]
                 tokens += sum(judging.tokens.count([fields for _, fields in requests])) if count else 0
                 for request, fields in requests:
-                    target.write(judging.renderer.line(custom_id(RUN_ID, request, 1), fields, 8_000))
+                    lines.append(judging.renderer.line(custom_id(RUN_ID, request, 1), fields, 8_000))
+                    held += len(lines[-1])
+                    if held >= BYTES_AT_ONCE:
+                        target.write(b"".join(lines))
+                        lines, held = [], 0
+            target.write(b"".join(lines))
         return tokens
 
     return work
