@@ -238,7 +238,6 @@ CREATE TABLE reading (
   finish_reason TEXT,
   error_code TEXT,
   message TEXT,                                              -- the provider's words
-  content TEXT,                                              -- the message content the verdict was read from
   prompt_tokens INTEGER,
   cached_tokens INTEGER,
   completion_tokens INTEGER,
@@ -246,10 +245,16 @@ CREATE TABLE reading (
   model TEXT,                                                -- model the provider says answered
   system_fingerprint TEXT
 ) STRICT;
--- What the newest reading of an attempt came to is found without touching the texts.
+-- What the newest reading of an attempt came to is found in this index alone.
 CREATE INDEX reading_newest ON reading (attempt_id, reading_id, outcome);
 -- Few in a healthy run: what may have to be sent again is found without looking at every request.
 CREATE INDEX reading_not_valid ON reading (attempt_id) WHERE outcome <> 'valid';
+
+-- The texts that readings were read from, apart from them: counting readings touches no text.
+CREATE TABLE answer_text (
+  reading_id INTEGER PRIMARY KEY REFERENCES reading (reading_id),
+  content TEXT NOT NULL                                      -- the message content the verdict was read from
+) STRICT;
 
 -- A validated verdict. Exists exactly for readings with outcome 'valid'.
 CREATE TABLE judgement (
@@ -306,7 +311,8 @@ CREATE TRIGGER kept_run_update AFTER UPDATE OF price_input, price_cached, price_
 -- Each attempt with its newest reading (all reading columns NULL while it is open).
 CREATE VIEW attempt_reading AS
 SELECT a.attempt_id, a.request_id, a.attempt, a.custom_id, a.request_file_id, a.line, a.token_limit, a.n_tokens, a.changed,
-       r.reading_id, r.raw_line_id, r.outcome, r.detail, r.http_status, r.finish_reason, r.error_code, r.message, r.content,
+       r.reading_id, r.raw_line_id, r.outcome, r.detail, r.http_status, r.finish_reason, r.error_code, r.message,
+       (SELECT t.content FROM answer_text t WHERE t.reading_id = r.reading_id) AS content,
        r.prompt_tokens, r.cached_tokens, r.completion_tokens, r.reasoning_tokens, r.model, r.system_fingerprint
 FROM attempt a
 LEFT JOIN reading r ON r.reading_id = (SELECT max(n.reading_id) FROM reading n WHERE n.attempt_id = a.attempt_id);

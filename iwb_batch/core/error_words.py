@@ -60,6 +60,8 @@ def find(body: object, top: object) -> ProviderError:
     never ran carry it at the top; vLLM puts an object around it or sends plain text.
     """
     inner = body.get("error") if isinstance(body, dict) else body
+    if inner is None and top is None:
+        return _NO_ERROR
     for candidate in (inner, top):
         error = _read(candidate)
         if error is not None:

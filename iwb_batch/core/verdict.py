@@ -10,6 +10,7 @@ import json
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NoReturn
 
 import orjson
@@ -57,12 +58,11 @@ class VerdictReader:
 
     def __init__(self, schema: Mapping[str, Any], *, keys: tuple[str, str] = ("score", "reason")) -> None:
         """``schema``: draft 2020-12; ``keys``: the two keys that make an object verdict-shaped, value first."""
-        import jsonschema
         import jsonschema_rs
 
         self._keys = keys
         self._both = frozenset(keys)
-        self._messages = jsonschema.Draft202012Validator(schema)
+        self._schema = schema
         self._is_valid: Callable[[object], bool] = jsonschema_rs.Draft202012Validator(dict(schema)).is_valid
 
     def read(self, text: str, candidate_texts: Sequence[str] = ()) -> Verdict | InvalidVerdict:
@@ -188,10 +188,16 @@ class VerdictReader:
             # What the fast validator cannot take (depth, size) is for the other one to decide.
             return False
 
+    @cached_property
+    def _judge_of_record(self) -> Any:
+        import jsonschema
+
+        return jsonschema.Draft202012Validator(self._schema)
+
     def _complaints(self, value: object) -> str:
         """Messages of jsonschema, which decides: the first for each place; empty when it has none."""
         messages: dict[str, str] = {}
-        for error in self._messages.iter_errors(value):
+        for error in self._judge_of_record.iter_errors(value):
             place = ".".join(map(str, error.path))
             label = f"{place}: " if place else ""
             messages.setdefault(place or error.message, f"{label}{error.message}"[:MESSAGE_LIMIT])

@@ -85,7 +85,8 @@ class RawLine:
     custom_id: str | None
     kind: str
     """``answer``, ``duplicate``, ``unknown`` or ``unreadable``."""
-    text: str
+    text: bytes
+    """UTF-8."""
 
 
 def next_raw_line(database: Database) -> int:
@@ -96,7 +97,8 @@ def next_raw_line(database: Database) -> int:
 def add_raw_lines(database: Database, raw_file_id: int, lines: Iterable[RawLine]) -> None:
     """Enter lines of one file."""
     database.execute_many(
-        "INSERT INTO raw_line (raw_line_id, raw_file_id, line, custom_id, kind, text) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO raw_line (raw_line_id, raw_file_id, line, custom_id, kind, text)"
+        " VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT))",
         ((raw.raw_line_id, raw_file_id, raw.line, raw.custom_id, raw.kind, raw.text) for raw in lines),
     )
 
@@ -112,27 +114,31 @@ def add_readings(database: Database, readings: Sequence[tuple[int, int | None, R
     The later of two readings of one attempt is the newer one. Called inside a transaction.
     """
     first = int(database.value("SELECT coalesce(max(reading_id), 0) + 1 FROM reading"))
+    numbered = [(number, *entry) for number, entry in enumerate(readings, start=first)]
     database.execute_many(
         "INSERT INTO reading (reading_id, attempt_id, raw_line_id, at, outcome, detail, http_status, finish_reason,"
-        " error_code, message, content, prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens, model,"
-        " system_fingerprint) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " error_code, message, prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens, model,"
+        " system_fingerprint) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             (
                 *(reading_id, attempt_id, raw_line_id, at, reading.outcome.value, reading.detail, reading.http_status),
-                *(reading.finish_reason, reading.error_code, reading.message, reading.content),
+                *(reading.finish_reason, reading.error_code, reading.message),
                 *(reading.usage.prompt_tokens, reading.usage.cached_tokens, reading.usage.completion_tokens),
                 *(reading.usage.reasoning_tokens, reading.model, reading.system_fingerprint),
             )
-            for reading_id, (attempt_id, raw_line_id, reading) in enumerate(readings, start=first)
+            for reading_id, attempt_id, raw_line_id, reading in numbered
         ),
     )
-    judgements = ((number, reading.judgement) for number, (_, _, reading) in enumerate(readings, start=first))
+    database.execute_many(
+        "INSERT INTO answer_text (reading_id, content) VALUES (?, ?)",
+        ((reading_id, reading.content) for reading_id, _, _, reading in numbered if reading.content is not None),
+    )
     database.execute_many(
         "INSERT INTO judgement (reading_id, score, preferred, reason, notes) VALUES (?, ?, ?, ?, ?)",
         (
-            (reading_id, found.score, found.preferred, found.reason, json.dumps(found.notes))
-            for reading_id, found in judgements
-            if found is not None
+            (reading_id, found.score, found.preferred, found.reason, json.dumps(found.notes) if found.notes else "[]")
+            for reading_id, _, _, reading in numbered
+            if (found := reading.judgement) is not None
         ),
     )
 

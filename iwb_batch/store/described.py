@@ -10,7 +10,7 @@ from iwb_batch import schemas
 
 _HEAD = re.compile(r"CREATE (TABLE|VIEW) (\w+)")
 _COLUMN = re.compile(r"  (\w+) (?:TEXT|INTEGER|REAL|BLOB)\b")
-_VIEW_SOURCES = ("item", "request", "attempt", "reading", "judgement")
+_VIEW_SOURCES = ("item", "request", "attempt", "reading", "answer_text", "judgement")
 """Tables the views show columns of; where two have a column of one name, the first one's remark counts."""
 _REMARK = re.compile(r"\s--\s*(.+)$")
 

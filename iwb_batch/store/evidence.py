@@ -16,7 +16,7 @@ PAGE = 500
 """Answers held in memory at once."""
 
 _TABLES = ("item", "response", "request", "request_file", "batch", "attempt", "raw_file", "raw_line", "reading",
-           "judgement", "event")  # fmt: skip
+           "answer_text", "judgement", "event")  # fmt: skip
 
 
 _JUDGEMENTS = {

@@ -146,7 +146,7 @@ def _manifest(copy: RunFolder, database: Database, members: list[dict[str, Any]]
         "format": FORMAT,
         "made_by": {"iwb-batch": __version__, "schema_version": db.SCHEMA_VERSION},
         "run": asdict(views.run(database)),
-        "counts": evidence.counts(database) | {"requests": views.status_counts(database)},
+        "counts": evidence.counts(database) | {"requests": views.count_statuses(database)},
         "report": report_of(copy),
         "members": members,
     }
@@ -208,7 +208,7 @@ def _content(folder: RunFolder, manifest: Mapping[str, Any]) -> Iterator[Check]:
     with opening.reading(folder) as database:
         run = json.loads(json.dumps(asdict(views.run(database))))
         yield _same("settings", run, manifest.get("run"), "run.db and manifest name the same settings and hashes")
-        counts = evidence.counts(database) | {"requests": views.status_counts(database)}
+        counts = evidence.counts(database) | {"requests": views.count_statuses(database)}
         yield _same("counts", counts, manifest.get("counts"), "run.db holds what the manifest counts")
         yield from _verdict_schema(folder, views.run(database))
     yield _same("report", report_of(folder), manifest.get("report"), "the report computed afresh equals the manifest's")

@@ -91,9 +91,11 @@ class _Page:
         database = self._session.database
         first, read = answers.next_raw_line(database), 0
         for raw_line_id, (number, line, parsed) in enumerate(self._lines, start=first):
-            raw = RawLine(raw_line_id, number, _custom_id(parsed), "unreadable", line.decode("utf-8", "replace"))
+            raw = RawLine(raw_line_id, number, _custom_id(parsed), "unreadable", line)
             self._raw.append(raw)
-            if not isinstance(parsed, UnreadableLine):
+            if isinstance(parsed, UnreadableLine):
+                raw.text = line.decode("utf-8", "replace").encode()
+            else:  # what was read as JSON is UTF-8
                 read += self._read(raw, *parsed)
         answers.add_raw_lines(database, self._raw_file_id, self._raw)
         answers.add_readings(database, self._readings, self._session.clock.stamp())

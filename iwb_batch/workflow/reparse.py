@@ -110,7 +110,7 @@ def _reparse(database: Database, clock: Clock, progress: Progress) -> Reparsed:
     judging = judging_of(run)
     if judging is None:
         raise RunError(f"run {run.name} has no verdicts to read again: its answers are generated texts")
-    done = Reparsed(before=views.status_counts(database))
+    done = Reparsed(before=views.count_statuses(database))
     total = evidence.counts(database)["raw_line"]
     with database.transaction():
         for answer, difference in read_again(database, judging):
@@ -124,7 +124,7 @@ def _reparse(database: Database, clock: Clock, progress: Progress) -> Reparsed:
         if done.n_changed:
             plan.update_run(database, notes=json.dumps([*run.notes, _note(done)], ensure_ascii=False))
     progress.count("reading answers", total, total)
-    done.after = views.status_counts(database)
+    done.after = views.count_statuses(database)
     return done
 
 

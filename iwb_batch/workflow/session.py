@@ -78,7 +78,7 @@ class Session:
     def counts(self) -> dict[str, int]:
         """Requests by status, counted again only after something was written: nobody else writes under the lock."""
         if self._counted is None or self._counted[0] != self.database.changes:
-            self._counted = (self.database.changes, views.status_counts(self.database))
+            self._counted = (self.database.changes, views.count_statuses(self.database))
         return self._counted[1]
 
     def event(self, kind: str, detail: str | None = None, batch_id: int | None = None) -> None:

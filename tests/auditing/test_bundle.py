@@ -94,7 +94,7 @@ def test_the_copy_of_run_db_is_whole_without_a_log(bundle: Path, run: Path, tmp_
     path.write_bytes(members(bundle)["run.db"])
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
-        for table in ("judgement", "reading", "raw_line", "event"):
+        for table in ("judgement", "reading", "answer_text", "raw_line", "event"):
             query = f"SELECT * FROM {table} ORDER BY 1"
             assert list(connection.execute(query)) == values(run, query)
 

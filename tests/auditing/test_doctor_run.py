@@ -135,6 +135,7 @@ CASES = {
         (
             f"DELETE FROM reading WHERE attempt_id IN {BOTH_ATTEMPTS}",
             "DELETE FROM judgement WHERE reading_id NOT IN (SELECT reading_id FROM reading)",
+            "DELETE FROM answer_text WHERE reading_id NOT IN (SELECT reading_id FROM reading)",
         ),
         ("one_open_attempt", "open_attempt_is_last"),
     ),

@@ -208,7 +208,7 @@ class GenerateWorld(World):
 
     def results(self) -> dict[Any, Any]:
         """The texts in run.db."""
-        sql = "SELECT q.item_index, r.content FROM verdict JOIN request q USING (request_id) JOIN reading r"
+        sql = "SELECT q.item_index, t.content FROM verdict JOIN request q USING (request_id) JOIN answer_text t"
         return {(row[0],): row[1] for row in self.rows(f"{sql} USING (reading_id)")}
 
     def written(self) -> dict[Any, Any]:
