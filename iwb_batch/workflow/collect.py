@@ -12,7 +12,7 @@ from iwb_batch.errors import Declined, RunError, Unreachable, UsageError
 from iwb_batch.model import BatchState, Outcome
 from iwb_batch.providers.base import Ambiguous, Rejected, Unavailable
 from iwb_batch.providers.files import HOST
-from iwb_batch.store import batches, plan
+from iwb_batch.store import batches, kept, plan
 from iwb_batch.store.batches import BatchRow
 from iwb_batch.workflow import advance, given, online, opening, pilot, standing
 from iwb_batch.workflow.receive import CANCEL_ASKED, poll, receive
@@ -78,6 +78,7 @@ def _sleep(session: Session, started: float) -> bool:
         if left <= 0:
             return False
         pause = min(pause, left)
+    kept.keep(session.database)
     session.clock.sleep(pause)
     return True
 

@@ -427,3 +427,23 @@ def test_nothing_is_sent_in_a_halted_run_by_any_command(build: Build) -> None:
     assert world.collect(watch=True) == 4
     assert world.posts("/batches") == posts
     check_invariants(world)
+
+
+# --- waiting -----------------------------------------------------------------------------------------
+
+
+def test_while_a_run_waits_its_counts_are_at_hand(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who looks at a large run between two passes need not wait until it is counted."""
+    world = build(faults=FaultPlan(), n_items=2)
+    world.submit()
+    counted, wait = [], world.clock.sleep
+
+    def sleep(seconds: float) -> None:
+        counted.append(world.value("SELECT count(*) FROM kept_count"))
+        wait(seconds)
+
+    monkeypatch.setattr(world.clock, "sleep", sleep)
+    assert world.collect(watch=True) == 0
+    assert counted
+    assert all(counted)
+    check_invariants(world)
