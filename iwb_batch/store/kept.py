@@ -53,7 +53,8 @@ def keep(database: Database) -> None:
 def wrong(database: Database) -> list[str]:
     """Names of kept counts that are not what counting gives: none, unless somebody changed the table by hand."""
     rows = list(database.rows("SELECT name, value FROM kept_count ORDER BY name"))
-    return [name for name, text in rows if name not in _COUNTS or _plain(text) != _plain(_counted(database, name))]
+    # A name this version does not know was kept by another one, and nothing reads it here.
+    return [name for name, text in rows if name in _COUNTS and _plain(text) != _plain(_counted(database, name))]
 
 
 def _counted(database: Database, name: str) -> str:
