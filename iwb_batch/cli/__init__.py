@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +12,11 @@ import click
 from iwb_batch import __version__
 from iwb_batch.cli import output
 from iwb_batch.cli.commands import Commands
-from iwb_batch.cli.params import PATH
+from iwb_batch.cli.params import PATH, RUNS_DIR
 from iwb_batch.errors import InputError, IwbError, UsageError
+
+COMPLETE = "_IWB_BATCH_COMPLETE"
+"""Set by a shell's completion script."""
 
 
 class Settings:
@@ -29,7 +33,7 @@ class Settings:
 @click.option(
     "--runs-dir",
     type=PATH,
-    default=Path("runs"),
+    default=Path(RUNS_DIR),
     show_default=True,
     envvar="IWB_BATCH_RUNS_DIR",
     help="Folder of the runs.",
@@ -46,7 +50,12 @@ def cli(context: click.Context, runs_dir: Path, *, verbose: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command and leave with its exit code."""
+    """Run a command and leave with its exit code; or answer a shell that completes one, as click has them ask."""
+    asked = os.environ.get(COMPLETE)
+    if asked:
+        from click.shell_completion import shell_complete
+
+        sys.exit(shell_complete(cli, {}, "iwb-batch", COMPLETE, asked))
     sys.exit(run(arguments))
 
 

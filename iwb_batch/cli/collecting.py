@@ -18,6 +18,7 @@ from iwb_batch.cli.params import (
     Whole,
     grace_option,
     run_argument,
+    run_names,
     wait_option,
     yes_option,
 )
@@ -41,7 +42,7 @@ class _Outcomes(Lines):
 
 
 @click.command()
-@click.argument("arguments", nargs=-1, metavar="[RUN]")
+@click.argument("arguments", nargs=-1, metavar="[RUN]", shell_complete=run_names)
 @click.option("--watch", is_flag=True, help="Go on until every request has its outcome.")
 @click.option("--poll-interval", type=Amount(), default=60.0, show_default=True, help="Seconds between passes.")
 @click.option("--timeout", type=Amount(), help="Seconds after which --watch gives up waiting (exit 3).")

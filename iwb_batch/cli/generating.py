@@ -17,6 +17,7 @@ from iwb_batch.cli.params import (
     data_options,
     grace_option,
     provider_options,
+    run_option,
     wait_option,
     yes_option,
 )
@@ -29,7 +30,7 @@ from iwb_batch.errors import UsageError
 @data_options
 @click.option("--model", type=TEXT, required=True, help="Deployment (or model) that writes the responses.")
 @click.option("--out", type=NEW_FILE, required=True, help="Responses file to write, JSONL.")
-@click.option("--run", type=TEXT, help="Name of the run. [default: made from benchmark, subset, model and plan]")
+@run_option
 @click.option(
     "--sampling",
     type=click.Choice(["seed", "none"]),

@@ -123,6 +123,7 @@ class NewFile(click.Path):
         return path
 
 
+RUNS_DIR = "runs"
 RUN_FILES = ("run.db", "run.lock", "requests", "raw")
 PATH = click.Path(path_type=Path)
 NEW_FILE = NewFile()
@@ -187,7 +188,25 @@ grace_option = click.option(
 )
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-run_argument = click.argument("run", required=False)
+
+
+def run_names(context: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """What a shell offers where a run is named: the run folders."""
+    from iwb_batch.workflow.folder import run_folders
+
+    # A shell asks without the defaults being filled in.
+    given = context.find_root().params.get("runs_dir")
+    runs_dir = Path(given or os.environ.get("IWB_BATCH_RUNS_DIR") or RUNS_DIR)
+    return [found.path.name for found in run_folders(runs_dir) if found.path.name.startswith(incomplete)]
+
+
+run_argument = click.argument("run", required=False, shell_complete=run_names)
+run_option = click.option(
+    "--run",
+    type=TEXT,
+    help="Name of the run. [default: made from benchmark, subset, model and plan]",
+    shell_complete=run_names,
+)
 
 
 def format_option(help_text: str) -> Callable[[F], F]:

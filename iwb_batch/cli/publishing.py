@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from iwb_batch.cli import output
-from iwb_batch.cli.params import NEW_FILE, Whole, format_option, run_argument
+from iwb_batch.cli.params import NEW_FILE, Whole, format_option, run_argument, run_names
 
 if TYPE_CHECKING:
     from iwb_batch.report.formats import Format as Form
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", shell_complete=run_names)
 @format_option("How the comparison is written.")
 @click.option("--html", "page", type=NEW_FILE, help="Also write the comparison as one self-contained page.")
 @click.option("--force", is_flag=True, help="Compare although judge or data differ; the difference is printed.")

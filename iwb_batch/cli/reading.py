@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from iwb_batch.cli import output
-from iwb_batch.cli.params import NEW_FILE, PATH, Whole, format_option, json_option, run_argument
+from iwb_batch.cli.params import NEW_FILE, PATH, Whole, format_option, json_option, run_argument, run_names
 from iwb_batch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def report(context: click.Context, /, run: str | None, form: Form, *, compat: bo
 
 
 @click.command()
-@click.argument("arguments", nargs=-1, required=True, metavar="[RUN] SQL")
+@click.argument("arguments", nargs=-1, required=True, metavar="[RUN] SQL", shell_complete=run_names)
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="How rows are written."
 )
@@ -82,7 +82,7 @@ def query(context: click.Context, arguments: tuple[str, ...], form: str) -> int:
 
 
 @click.command()
-@click.argument("arguments", nargs=-1, required=True, metavar="[RUN] INDEX")
+@click.argument("arguments", nargs=-1, required=True, metavar="[RUN] INDEX", shell_complete=run_names)
 @click.option("--criterion", type=Whole(), help="Only this criterion (from 0).")
 @json_option
 @click.pass_context

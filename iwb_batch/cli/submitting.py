@@ -17,6 +17,7 @@ from iwb_batch.cli.params import (
     data_options,
     grace_option,
     provider_options,
+    run_option,
     together,
     wait_option,
     yes_option,
@@ -103,7 +104,7 @@ limit_options = together(
 @click.command()
 @data_options
 @response_options
-@click.option("--run", type=TEXT, help="Name of the run. [default: made from benchmark, subset, model and plan]")
+@run_option
 @judge_options
 @provider_options
 @limit_options
