@@ -375,8 +375,8 @@ takes one value a line from its variable; a flag takes `1`. The command line cou
 Where a command takes `[RUN]`, the name of a run folder is meant; without it the newest run. Data goes to stdout,
 messages and progress go to stderr. Exit codes are in the [README](../README.md#exit-codes).
 
-A shell completes commands, options and names of runs once its start-up file has this line (`zsh_source` for zsh; for fish
-pipe what `_IWB_BATCH_COMPLETE=fish_source iwb-batch` prints into `source`):
+A shell completes commands, options and names of runs once its start-up file has this line (`zsh_source` for zsh; for
+fish pipe what `_IWB_BATCH_COMPLETE=fish_source iwb-batch` prints into `source`):
 
 ```bash
 eval "$(_IWB_BATCH_COMPLETE=bash_source iwb-batch)"

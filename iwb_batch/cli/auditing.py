@@ -53,12 +53,12 @@ def doctor(context: click.Context, /, run: str | None, **given: Any) -> int:
     if run is None:
         found = _machine(context.obj.runs_dir, given)
     else:
-        from iwb_batch.workflow import opening
+        from iwb_batch.workflow import looking
         from iwb_batch.workflow.run_checks import run_checks
 
         if given["probe"]:
             raise UsageError("--probe is about an endpoint, RUN about a run", hint="Give one of them.")
-        found = run_checks(opening.choose(context.obj.runs_dir, run))
+        found = run_checks(looking.choose(context.obj.runs_dir, run))
     return _tell(found, as_json=given["as_json"])
 
 
@@ -110,11 +110,11 @@ def _tell(found: Sequence[Check], *, as_json: bool) -> int:
 @click.pass_context
 def reparse(context: click.Context, run: str | None) -> int:
     """Read the stored raw outputs again with the present parser and schema. No calls, no credentials."""
-    from iwb_batch.workflow import opening
+    from iwb_batch.workflow import looking
     from iwb_batch.workflow import reparse as use_case
     from iwb_batch.workflow.clock import Clock
 
-    folder = opening.choose(context.obj.runs_dir, run)
+    folder = looking.choose(context.obj.runs_dir, run)
     done = use_case.reparse(folder, clock=Clock(), progress=output.Console())
     output.data(use_case.to_text(done))
     return 0
@@ -192,9 +192,9 @@ def export(
         from iwb_batch.workflow import bundle
 
         return _tell(bundle.verify(verify), as_json=as_json)
-    from iwb_batch.workflow import opening
+    from iwb_batch.workflow import looking
 
-    EXPORTS[form](opening.choose(context.obj.runs_dir, run), form, out)
+    EXPORTS[form](looking.choose(context.obj.runs_dir, run), form, out)
     return 0
 
 

@@ -79,7 +79,7 @@ class _Outcomes(Lines):
 def collect(context: click.Context, /, arguments: tuple[str, ...], **given: Any) -> int:
     """Bring verdicts home, validate them, resubmit what failed. One pass, or --watch."""
     from iwb_batch.workflow import collect as use_case
-    from iwb_batch.workflow import notify, opening
+    from iwb_batch.workflow import looking, notify, opening
     from iwb_batch.workflow.clock import Clock
     from iwb_batch.workflow.settings import Waiting
 
@@ -98,7 +98,7 @@ def collect(context: click.Context, /, arguments: tuple[str, ...], **given: Any)
         close=given["close"],
         online_judge=given["online_judge"],
     )
-    folder = opening.choose(context.obj.runs_dir, run)
+    folder = looking.choose(context.obj.runs_dir, run)
     context.obj.run = folder.path.name
     with opening.working(
         folder,
@@ -141,11 +141,11 @@ def _run_and_answers(arguments: tuple[str, ...], answers: tuple[Path, ...]) -> t
 def cancel(context: click.Context, run: str | None, *, yes: bool, delete_remote: bool) -> int:
     """Stop the run and cancel its remote batches. What was answered stays and is billed."""
     from iwb_batch.workflow import collect as use_case
-    from iwb_batch.workflow import opening
+    from iwb_batch.workflow import looking, opening
     from iwb_batch.workflow.clock import Clock
     from iwb_batch.workflow.settings import Waiting
 
-    folder = opening.choose(context.obj.runs_dir, run)
+    folder = looking.choose(context.obj.runs_dir, run)
     context.obj.run = folder.path.name
     if not yes:
         if not output.is_interactive():

@@ -44,9 +44,9 @@ def compare(context: click.Context, runs: tuple[str, ...], form: Form, page: Pat
 @click.pass_context
 def browse(context: click.Context, run: str | None, *, port: int) -> int:
     """Open a run in Datasette, read-only: described tables, facets, ready queries, search over reasons."""
-    from iwb_batch.workflow import browsing, opening
+    from iwb_batch.workflow import browsing, looking
 
-    with browsing.prepared(opening.choose(context.obj.runs_dir, run)) as found:
+    with browsing.prepared(looking.choose(context.obj.runs_dir, run)) as found:
         output.message(f"http://{browsing.HOST}:{port}/{found.name}  (Ctrl-C ends it)")
         with suppress(KeyboardInterrupt):
             browsing.serve(found, port)

@@ -25,11 +25,11 @@ FORMATS = ("table", "csv", "json", "jsonl")
 def status(context: click.Context, run: str | None, *, as_json: bool) -> int:
     """Show how far a run is: requests, outcomes, batches, tokens, cost."""
     from iwb_batch.report import status as text
-    from iwb_batch.workflow import opening
+    from iwb_batch.workflow import looking
     from iwb_batch.workflow import status as use_case
     from iwb_batch.workflow.clock import Clock
 
-    with opening.reading(opening.choose(context.obj.runs_dir, run)) as database:
+    with looking.reading(looking.choose(context.obj.runs_dir, run)) as database:
         found = use_case.standing(database, Clock())
     output.data(text.render(found, as_json=as_json))
     return 0
@@ -50,10 +50,10 @@ def status(context: click.Context, run: str | None, *, as_json: bool) -> int:
 @click.pass_context
 def report(context: click.Context, /, run: str | None, form: Form, *, compat: bool, **given: Path | None) -> int:
     """Print the numbers of a run, each with how many items it rests on. Exit 0 complete, 3 open, 4 incomplete."""
-    from iwb_batch.workflow import opening, reporting
+    from iwb_batch.workflow import looking, reporting
 
     beside = reporting.Beside(human=given["human"], html=given["html"], plots=given["plots"])
-    folder = opening.choose(context.obj.runs_dir, run)
+    folder = looking.choose(context.obj.runs_dir, run)
     done = reporting.full_report(folder, form, compat=compat, requirements=given["requirements"], beside=beside)
     for path in done.written:
         output.message(f"wrote {path}")
@@ -72,10 +72,10 @@ def report(context: click.Context, /, run: str | None, form: Form, *, compat: bo
 @click.pass_context
 def query(context: click.Context, arguments: tuple[str, ...], form: str) -> int:
     """Run SQL on a run file, read-only. docs/audit.md describes tables and views."""
-    from iwb_batch.workflow import opening, querying
+    from iwb_batch.workflow import looking, querying
 
     run, sql = _run_and(arguments, "SQL")
-    with opening.reading(opening.choose(context.obj.runs_dir, run)) as database:
+    with looking.reading(looking.choose(context.obj.runs_dir, run)) as database:
         for chunk in querying.rows(database, sql, form):
             click.echo(chunk)
     return 0
@@ -88,12 +88,12 @@ def query(context: click.Context, arguments: tuple[str, ...], form: str) -> int:
 @click.pass_context
 def show(context: click.Context, arguments: tuple[str, ...], criterion: int | None, *, as_json: bool) -> int:
     """Show one item: prompt, response, every attempt, every verdict."""
-    from iwb_batch.workflow import opening, showing
+    from iwb_batch.workflow import looking, showing
 
     run, text = _run_and(arguments, "INDEX")
     index = Whole().convert(text, None, None)
-    folder = opening.choose(context.obj.runs_dir, run)
-    with opening.reading(folder) as database:
+    folder = looking.choose(context.obj.runs_dir, run)
+    with looking.reading(folder) as database:
         found = showing.item(database, index, criterion)
     output.data(json.dumps(found, ensure_ascii=False, indent=2) if as_json else showing.to_text(found))
     return 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from iwb_batch.core.compare_numbers import JudgeIdentity, RunScores, ScoredItem
-from iwb_batch.store import numbers, views
+from iwb_batch.store import views
 from iwb_batch.store.database import Database
+from iwb_batch.store.facts import REHEARSAL_MODEL
 
 
 def run_scores(database: Database) -> RunScores:
@@ -34,7 +35,7 @@ def run_scores(database: Database) -> RunScores:
 
 def _rehearsal(database: Database) -> bool | None:
     """Whether any answer is made up; None while there is no judgement that could be the one or the other."""
-    if numbers.REHEARSAL_MODEL in views.models(database):
+    if REHEARSAL_MODEL in views.models(database):
         return True
     return False if database.value("SELECT EXISTS (SELECT 1 FROM verdict)") else None
 

@@ -6,83 +6,13 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from iwb_batch.core import identity
 from iwb_batch.core.compat import Requirements
 from iwb_batch.core.pair_numbers import Longer, PairData, PairRow, Preferred, RewardRow
 from iwb_batch.core.pointwise_numbers import PointwiseData
 from iwb_batch.core.rubric_numbers import ItemRow, RubricData
-from iwb_batch.core.run_facts import RunFacts
-from iwb_batch.core.words import counted
 from iwb_batch.model import PAIR_ORDERS, PAIR_SIDES, PairOrder, PairSide
-from iwb_batch.store import views
 from iwb_batch.store.database import Database
-
-REHEARSAL_MODEL = "iwb-rehearsal"
-"""The model name the emulator's rehearsal judge answers with."""
-
-
-def facts(database: Database) -> RunFacts:
-    """The head of a report."""
-    run = views.run(database)
-    counts = views.status_counts(database)
-    models = views.models(database)
-    failures: dict[str, int] = {}
-    for outcome, _, n, _ in views.failures_by_outcome(database):
-        failures[outcome] = failures.get(outcome, 0) + n
-    return RunFacts(
-        run=run.name,
-        benchmark=run.benchmark,
-        model=run.model_name,
-        judge=run.judge,
-        rehearsal=REHEARSAL_MODEL in models,
-        prompt_sha256=run.prompt_sha256,
-        n_planned=sum(counts.values()),
-        n_scored=counts["scored"],
-        n_open=counts["open"],
-        n_failed=counts["failed"],
-        repeats=int(run.plan["repeats"]),
-        outcomes=views.outcome_counts(database),
-        failures=failures,
-        usage=views.usage(database),
-        changed_requests=views.changed_requests(database),
-        retried_requests=views.retried_requests(database),
-        models=models,
-        price_source=run.price_source,
-        notes=(*run.notes, *_lane_note(database), *_judge_notes(database, run, models)),
-    )
-
-
-def _lane_note(database: Database) -> list[str]:
-    """The lanes with what each was sent, when there are several."""
-    rows = database.rows(
-        "SELECT l.lane, l.deployment, l.host, coalesce(sum(f.n_requests), 0) FROM lane l"
-        " LEFT JOIN request_file f ON f.lane = l.lane AND f.online = 0 WHERE l.lane <> ''"
-        " GROUP BY l.lane ORDER BY l.lane"
-    )
-    named = [f"{lane} ({deployment} on {host}, {counted(n, 'request')})" for lane, deployment, host, n in rows]
-    return [f"lanes: {', '.join(named)}"] if named else []
-
-
-def _judge_notes(database: Database, run: views.Run, models: Mapping[str, int]) -> list[str]:
-    """A judge that changed within the run, and a judge from the maker of the model judged."""
-    change = identity.change_note(list(_stretches(database)))
-    shared = identity.same_maker(run.model_name, (run.judge, *models)) if run.protocol == "rubric" else None
-    family = f"judge and judged model are both made by {shared}: it may prefer its own family's texts"
-    return [note for note in (change, family if shared else None) if note]
-
-
-def _stretches(database: Database) -> Iterator[identity.Answers]:
-    """Answers by request file, in the order of the files; neighbours by the same judge are taken together."""
-    present: identity.Answers | None = None
-    for model, fingerprint, n in views.answers_by_file(database):
-        if present is not None and (present.model, present.fingerprint) == (model, fingerprint):
-            present = present._replace(n=present.n + n)
-            continue
-        if present is not None:
-            yield present
-        present = identity.Answers(model, fingerprint, n)
-    if present is not None:
-        yield present
+from iwb_batch.store.facts import run_facts
 
 
 def rubric(database: Database, requirements: Requirements | None = None) -> RubricData:
@@ -90,7 +20,7 @@ def rubric(database: Database, requirements: Requirements | None = None) -> Rubr
     listed = requirements.indexes() if requirements is not None else ()
     histogram, repeat_sums = _scores(database)
     return RubricData(
-        facts=facts(database),
+        facts=run_facts(database),
         items=_items(database),
         histogram=histogram,
         repeat_sets=_repeat_sets(database) if len(repeat_sums) > 1 else {},
@@ -184,7 +114,7 @@ def _repeat_sets(database: Database) -> dict[tuple[int, ...], int]:
 
 def pairs(database: Database) -> PairData:
     """Everything the numbers of a pairwise run rest on; ``pairs`` streams."""
-    return PairData(facts=facts(database), pairs=_pairs(database))
+    return PairData(facts=run_facts(database), pairs=_pairs(database))
 
 
 def _pairs(database: Database) -> Iterator[PairRow]:
@@ -222,7 +152,7 @@ def pointwise(database: Database) -> PointwiseData:
     histogram: dict[PairSide, dict[int, int]] = {side: {} for side in PAIR_SIDES}
     for row in database.rows("SELECT side, score, count(*) FROM side_score GROUP BY side, score ORDER BY side, score"):
         histogram[row[0]][row[1]] = row[2]
-    return PointwiseData(facts=facts(database), pairs=_rewards(database), histogram=histogram)
+    return PointwiseData(facts=run_facts(database), pairs=_rewards(database), histogram=histogram)
 
 
 def _rewards(database: Database) -> Iterator[RewardRow]:

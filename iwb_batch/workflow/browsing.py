@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from iwb_batch.core.words import counted
 from iwb_batch.errors import UsageError
 from iwb_batch.report.tables import REHEARSAL
-from iwb_batch.store import browsable, numbers, views
-from iwb_batch.workflow import opening
+from iwb_batch.store import browsable, views
+from iwb_batch.store.facts import run_facts
+from iwb_batch.workflow import looking
 from iwb_batch.workflow.folder import RunFolder, explained
 
 if TYPE_CHECKING:
@@ -48,12 +49,12 @@ def prepared(folder: RunFolder) -> Iterator[Browsable]:
         raise UsageError(
             f"browse needs the package {error.name}", hint="Install it with: pip install 'iwb-batch[browse]'"
         ) from error
-    with tempfile.TemporaryDirectory(prefix="iwb-browse-") as place, opening.reading(folder) as database:
+    with tempfile.TemporaryDirectory(prefix="iwb-browse-") as place, looking.reading(folder) as database:
         target = Path(place) / f"{folder.path.name}.db"
         with explained(target):
             browsable.write_copy(database, target)
         run, counts = views.run(database), views.status_counts(database)
-        mark = REHEARSAL if numbers.facts(database).rehearsal else ""
+        mark = REHEARSAL if run_facts(database).rehearsal else ""
         described = browsable.metadata(
             database,
             target.stem,

@@ -25,7 +25,7 @@ from iwb_batch.report.formats import to_json
 from iwb_batch.store import database as db
 from iwb_batch.store import evidence, views
 from iwb_batch.store.database import Database
-from iwb_batch.workflow import opening, reparse, reporting, run_checks, unpacking
+from iwb_batch.workflow import looking, reparse, reporting, run_checks, unpacking
 from iwb_batch.workflow.folder import RunFolder, explained, sync_folder
 
 FORMAT = 1
@@ -50,7 +50,7 @@ def write_bundle(folder: RunFolder, target: Path) -> str:
     """
     with tempfile.TemporaryDirectory(prefix="iwb-batch-") as temporary:
         copy = RunFolder(Path(temporary))
-        with opening.reading(folder) as database:
+        with looking.reading(folder) as database:
             evidence.copy_to(database, copy.database)
         _write(folder, copy, target, zipfile.ZIP_DEFLATED)
         if unpacking.is_dense(target):
@@ -60,7 +60,7 @@ def write_bundle(folder: RunFolder, target: Path) -> str:
 
 
 def _write(folder: RunFolder, copy: RunFolder, target: Path, kind: int) -> None:
-    with _whole_zip(target, kind) as archive, opening.reading(copy) as database:
+    with _whole_zip(target, kind) as archive, looking.reading(copy) as database:
         members = sorted(_members(folder, copy, database), key=lambda member: member[0])
         listed = [_add(archive, *member) for member in members]
         text = to_json(_manifest(copy, database, listed))
@@ -154,7 +154,7 @@ def _manifest(copy: RunFolder, database: Database, members: list[dict[str, Any]]
 
 def report_of(folder: RunFolder) -> dict[str, Any] | None:
     """The JSON report of a run, None for a run of generated texts."""
-    with opening.reading(folder) as database:
+    with looking.reading(folder) as database:
         if views.run(database).protocol == "generate":
             return None
     report: dict[str, Any] = json.loads(reporting.report(folder, "json")[0])
@@ -205,7 +205,7 @@ def _hashes(manifest: Mapping[str, Any], members: Mapping[str, unpacking.Unpacke
 
 
 def _content(folder: RunFolder, manifest: Mapping[str, Any]) -> Iterator[Check]:
-    with opening.reading(folder) as database:
+    with looking.reading(folder) as database:
         run = json.loads(json.dumps(asdict(views.run(database))))
         yield _same("settings", run, manifest.get("run"), "run.db and manifest name the same settings and hashes")
         counts = evidence.counts(database) | {"requests": views.count_statuses(database)}

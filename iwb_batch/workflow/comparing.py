@@ -11,7 +11,7 @@ from iwb_batch.core.compare_numbers import compare as compare_numbers
 from iwb_batch.errors import RunError
 from iwb_batch.store import comparisons, views
 from iwb_batch.workflow import folder as folders
-from iwb_batch.workflow import opening
+from iwb_batch.workflow import looking
 
 
 def compare(runs_dir: Path, names: Sequence[str], *, force: bool = False) -> Comparison:
@@ -31,7 +31,7 @@ def compare(runs_dir: Path, names: Sequence[str], *, force: bool = False) -> Com
 
 
 def _scores(runs_dir: Path, name: str) -> RunScores:
-    with opening.reading(folders.find_run(runs_dir, name)) as database:
+    with looking.reading(folders.find_run(runs_dir, name)) as database:
         if views.run(database).protocol == "generate":
             raise RunError(f"run {name} has no judgements: its answers are generated texts", hint="Judge them first.")
         found = comparisons.run_scores(database)

@@ -8,7 +8,7 @@ from pathlib import Path
 from iwb_batch.errors import RunError
 from iwb_batch.report import rows as forms
 from iwb_batch.store import evidence, views
-from iwb_batch.workflow import opening
+from iwb_batch.workflow import looking
 from iwb_batch.workflow.folder import RunFolder, WholeFile
 
 _FORMS = {"csv": forms.csv_lines, "jsonl": forms.json_lines}
@@ -20,7 +20,7 @@ def judgement_lines(folder: RunFolder, form: str) -> Iterator[str]:
 
     In CSV a text that a spreadsheet would run as a formula gets an apostrophe. RunError: the run has no verdicts.
     """
-    with opening.reading(folder) as database:
+    with looking.reading(folder) as database:
         run = views.run(database)
         if run.protocol == "generate":
             raise RunError(f"run {run.name} has no judgements: its answers are generated texts")

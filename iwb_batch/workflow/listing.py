@@ -8,7 +8,7 @@ from typing import Any
 from iwb_batch.errors import IwbError
 from iwb_batch.store import views
 from iwb_batch.workflow import folder as folders
-from iwb_batch.workflow import opening
+from iwb_batch.workflow import looking
 from iwb_batch.workflow.status import state_of
 
 
@@ -17,7 +17,7 @@ def runs(runs_dir: Path) -> list[dict[str, Any]]:
     found = []
     for folder in folders.run_folders(runs_dir):
         try:
-            with opening.reading(folder) as database:
+            with looking.reading(folder) as database:
                 run, counts = views.run(database), views.status_counts(database)
                 found.append(
                     {

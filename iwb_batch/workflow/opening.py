@@ -1,16 +1,14 @@
-"""Opening a run for work or for reading; which run a command means; connecting to its provider."""
+"""Opening a run for work, and connecting to its provider."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
-from iwb_batch.errors import DamagedRun, InputError, IwbError, UsageError
+from iwb_batch.errors import DamagedRun, UsageError
 from iwb_batch.providers.base import BatchProvider
 from iwb_batch.store import database as db
 from iwb_batch.store import kept, views
-from iwb_batch.store.database import Database
 from iwb_batch.workflow import folder as folders
 from iwb_batch.workflow.clock import Clock
 from iwb_batch.workflow.folder import RunFolder
@@ -64,35 +62,6 @@ def connect_from(
         return adapter
 
     return connect
-
-
-def newest(runs_dir: Path) -> RunFolder:
-    """The run created last, by run.db."""
-    found = []
-    for folder in folders.run_folders(runs_dir):
-        try:
-            with db.open_read_only(folder.database) as database:
-                found.append((views.run(database).created_at, folder.path.name, folder))
-        except IwbError:
-            continue  # a damaged run is shown by `runs`, it is never the newest
-    if not found:
-        raise InputError(f"{runs_dir}: no runs", hint="`iwb-batch submit` makes one; --runs-dir names another folder.")
-    return max(found, key=lambda entry: entry[:2])[2]
-
-
-def choose(runs_dir: Path, name: str | None) -> RunFolder:
-    """The named run, or the newest."""
-    return newest(runs_dir) if name is None else folders.find_run(runs_dir, name)
-
-
-@contextmanager
-def reading(folder: RunFolder) -> Iterator[Database]:
-    """The run's database, read-only; takes no lock."""
-    database = db.open_read_only(folder.database)
-    try:
-        yield database
-    finally:
-        database.close()
 
 
 @contextmanager

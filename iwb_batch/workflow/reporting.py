@@ -18,7 +18,8 @@ from iwb_batch.report.formats import Format
 from iwb_batch.report.protocols import AnyReport
 from iwb_batch.store import numbers, views
 from iwb_batch.store.database import Database
-from iwb_batch.workflow import human, opening, publishing
+from iwb_batch.store.facts import run_facts
+from iwb_batch.workflow import human, looking, publishing
 from iwb_batch.workflow.folder import RunFolder, explained
 from iwb_batch.workflow.status import report_code
 
@@ -64,7 +65,7 @@ def full_report(
     UsageError: one of the two for a run it is not for. InputError: a list or a label does not fit the run's items.
     """
     beside = beside or Beside()
-    with opening.reading(folder) as database:
+    with looking.reading(folder) as database:
         run = views.run(database)
         _check_options(run, compat=compat, requirements=requirements)
         lists, notes = _requirements(database, requirements)
@@ -137,7 +138,7 @@ def _compat_text(database: Database, run: views.Run, lists: Requirements | None,
         requirements=lists,
         domain_order=DOMAIN_ORDER if run.benchmark == WITH_REQUIREMENTS else (),
     )
-    return compat.render(row, form, rehearsal=numbers.facts(database).rehearsal)
+    return compat.render(row, form, rehearsal=run_facts(database).rehearsal)
 
 
 def _requirements(database: Database, path: Path | None) -> tuple[Requirements | None, tuple[str, ...]]:

@@ -20,7 +20,7 @@ from iwb_batch.store import checks as rules
 from iwb_batch.store import evidence, kept, plan, views
 from iwb_batch.store.database import Database
 from iwb_batch.store.evidence import StoredFile
-from iwb_batch.workflow import opening, reparse
+from iwb_batch.workflow import looking, reparse
 from iwb_batch.workflow.folder import RunFolder, explained
 from iwb_batch.workflow.settings import sha256_text
 
@@ -38,7 +38,7 @@ def run_checks(folder: RunFolder) -> list[Check]:
     """
     found: list[Check] = []
     try:
-        with opening.reading(folder) as database:
+        with looking.reading(folder) as database:
             rules.hold_still(database)
             found.append(Check("run.db opens", "ok", f"run {views.run(database).name}"))
             if _add(found, _sound, database) and _add(found, _schema, database):

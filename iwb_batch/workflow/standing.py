@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from iwb_batch.model import BatchState
 from iwb_batch.store import batches, views
 from iwb_batch.store.batches import BatchRow
 from iwb_batch.store.database import Database
-from iwb_batch.workflow.session import Session
+
+if TYPE_CHECKING:
+    from iwb_batch.workflow.session import Session
 
 
 def refusal_of(batch: BatchRow) -> str:

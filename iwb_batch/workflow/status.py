@@ -9,8 +9,9 @@ from typing import Any
 from iwb_batch.core.words import counted
 from iwb_batch.model import BatchState
 from iwb_batch.report.status import BatchLine, RunState, StatusData, Tokens
-from iwb_batch.store import batches, numbers, views
+from iwb_batch.store import batches, views
 from iwb_batch.store.database import Database
+from iwb_batch.store.facts import run_facts
 from iwb_batch.workflow.clock import Clock, seconds_of
 from iwb_batch.workflow.standing import told
 
@@ -19,7 +20,7 @@ COMPLETE, OPEN, INCOMPLETE = 0, 3, 4
 
 def standing(database: Database, clock: Clock) -> StatusData:
     """Read where a run stands."""
-    run, facts = views.run(database), numbers.facts(database)
+    run, facts = views.run(database), run_facts(database)
     counts = views.status_counts(database)
     return StatusData(
         run=run.name,

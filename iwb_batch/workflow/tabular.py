@@ -13,10 +13,11 @@ from iwb_batch.errors import RunError
 from iwb_batch.report.display import whole
 from iwb_batch.report.formats import to_markdown
 from iwb_batch.report.tables import REHEARSAL, Document, Table, count, n_of
-from iwb_batch.store import exports, numbers, views
+from iwb_batch.store import exports, views
 from iwb_batch.store.database import Database
 from iwb_batch.store.exports import ExportTable
-from iwb_batch.workflow import opening
+from iwb_batch.store.facts import run_facts
+from iwb_batch.workflow import looking
 from iwb_batch.workflow.folder import RunFolder, WholeFile, explained
 
 ROWS = 5_000
@@ -25,7 +26,7 @@ ROWS = 5_000
 
 def write_parquet(folder: RunFolder, target: Path) -> int:
     """Write the judgements as one Parquet file, whole or not at all; returns how many. RunError: none."""
-    with opening.reading(folder) as database:
+    with looking.reading(folder) as database:
         _check(views.run(database))
         with WholeFile(target) as file:
             n = _write_table(exports.judgements(database), file)
@@ -40,7 +41,7 @@ def write_dataset(folder: RunFolder, target: Path) -> dict[str, int]:
     """
     if target.exists():
         raise RunError(f"{target}: exists already", hint="Name a folder that does not exist yet with --out.")
-    with opening.reading(folder) as database, explained(target.parent):
+    with looking.reading(folder) as database, explained(target.parent):
         _check(views.run(database))
         target.parent.mkdir(parents=True, exist_ok=True)
         staged = Path(tempfile.mkdtemp(prefix=".export-", dir=target.parent))
@@ -126,7 +127,7 @@ _FAILED = "A request that failed has no row among the judgements; it is in attem
 
 def _card(database: Database, counts: dict[str, int]) -> str:
     """The README that names the tables to ``load_dataset`` and says what they are."""
-    run, facts = views.run(database), numbers.facts(database)
+    run, facts = views.run(database), run_facts(database)
     configs = "".join(
         f"- config_name: {name}\n  data_files:\n  - split: test\n    path: {name}.parquet\n"
         + ("  default: true\n" if name == "judgements" else "")

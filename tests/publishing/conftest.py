@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from iwb_batch.store.database import Database
-from iwb_batch.workflow import opening
+from iwb_batch.workflow import looking
 from iwb_batch.workflow.folder import RunFolder
 from tests.cli.support import Cli
 from tests.publishing.support import make_all
@@ -45,7 +45,7 @@ def cli(finished: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
 @pytest.fixture
 def first(finished: Path) -> Iterator[Database]:
     """The run named ``first``, open for reading."""
-    with opening.reading(RunFolder(finished / "first")) as database:
+    with looking.reading(RunFolder(finished / "first")) as database:
         yield database
 
 
