@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from iwb_batch.store import kept, views
 from iwb_batch.workflow.folder import RunFolder
 from tests.auditing.support import PAIRS, RUN, TEXTS, tamper, values
 from tests.cli.support import Cli
+from tests.test_startup import HEAVY
 
 HOLDING = "SELECT name FROM kept_count ORDER BY name"
 
@@ -85,3 +89,20 @@ def test_where_nothing_can_be_written_only_the_next_look_takes_longer(run: Path)
     with closing(db.open_read_only(RunFolder(run).database)) as database:
         kept.keep(database)
     assert values(run, HOLDING) == []
+
+
+LOOK = """
+import json, sys
+from iwb_batch.cli import run
+code = run(sys.argv[2:])
+print(json.dumps([code, [name for name in sys.argv[1].split(",") if name in sys.modules]]), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("command", ["status", "runs"])
+def test_a_look_loads_nothing_heavy(run: Path, command: str) -> None:
+    modules = [*HEAVY, "orjson", "iwb_batch.workflow.judging", "iwb_batch.providers.base"]
+    words = [sys.executable, "-c", LOOK, ",".join(modules), "--runs-dir", str(run.parent), command]
+    done = subprocess.run(words, capture_output=True, check=True, encoding="utf-8", timeout=60)
+    assert PAIRS in done.stdout, "the newest of them"
+    assert json.loads(done.stderr) == [0, []]
