@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -103,36 +104,62 @@ def anything_to_send(database: Database) -> bool:
 
 
 @kept
-def outcome_counts(database: Database) -> dict[str, int]:
-    """Attempts by outcome."""
-    return {
-        row[0]: row[1]
-        for row in database.rows(
-            "SELECT outcome, count(*) FROM attempt_log WHERE outcome IS NOT NULL GROUP BY outcome ORDER BY outcome"
-        )
-    }
-
-
-@kept
-def failures_by_outcome(database: Database) -> list[list[Any]]:
-    """[outcome, error code, requests, the provider's words] of failed requests, most frequent first."""
+def _answers(database: Database) -> list[list[Any]]:
+    """[outcome, model, attempts, prompt, cached, completion, reasoning tokens] of attempts that have an outcome."""
     return _lists(
         database,
-        "SELECT outcome, error_code, count(*) AS n, min(message) FROM failure"
-        " GROUP BY outcome, error_code ORDER BY n DESC, outcome, error_code",
+        "SELECT outcome, model, count(*), coalesce(sum(prompt_tokens), 0), coalesce(sum(cached_tokens), 0),"
+        " coalesce(sum(completion_tokens), 0), coalesce(sum(reasoning_tokens), 0)"
+        " FROM attempt_log WHERE outcome IS NOT NULL GROUP BY outcome, model ORDER BY outcome, model",
     )
+
+
+def outcome_counts(database: Database) -> dict[str, int]:
+    """Attempts by outcome."""
+    counts: Counter[str] = Counter()
+    for outcome, _, n, *_ in _answers(database):
+        counts[outcome] += n
+    return dict(counts)
+
+
+def models(database: Database) -> dict[str, int]:
+    """Answers by the model the provider says answered, by name."""
+    counts: Counter[str] = Counter()
+    for _, model, n, *_ in _answers(database):
+        if model is not None:
+            counts[model] += n
+    return dict(sorted(counts.items()))
+
+
+def tokens(database: Database) -> dict[str, int]:
+    """Sums of token counts over attempt_log; strays are left out."""
+    sums = [sum(column) for column in zip(*(row[3:] for row in _answers(database)), strict=True)]
+    return dict(zip(("prompt", "cached", "completion", "reasoning"), sums or (0, 0, 0, 0), strict=True))
 
 
 @kept
-def tokens(database: Database) -> dict[str, int]:
-    """Sums of token counts over attempt_log; strays are left out."""
-    row = database.row(
-        "SELECT coalesce(sum(prompt_tokens), 0) AS prompt, coalesce(sum(cached_tokens), 0) AS cached,"
-        " coalesce(sum(completion_tokens), 0) AS completion, coalesce(sum(reasoning_tokens), 0) AS reasoning"
-        " FROM attempt_log"
+def _failures(database: Database) -> list[list[Any]]:
+    """[outcome, error code, whether its batch is gone, requests, the provider's words] of failed requests."""
+    return _lists(
+        database,
+        "SELECT outcome, error_code, detail IS 'gone', count(*), min(message) FROM failure"
+        " GROUP BY outcome, error_code, detail IS 'gone' ORDER BY outcome, error_code",
     )
-    assert row is not None, "an aggregate has one row"
-    return {name: row[name] for name in row.keys()}  # noqa: SIM118
+
+
+def failures_by_outcome(database: Database) -> list[tuple[str, str | None, int, str | None]]:
+    """(outcome, error code, requests, the provider's words) of failed requests, most frequent first."""
+    found: dict[tuple[str, str | None], tuple[int, str | None]] = {}
+    for outcome, code, _, n, message in _failures(database):
+        before, said = found.get((outcome, code), (0, None))
+        found[outcome, code] = (before + n, message if said is None else said)
+    rows = [(outcome, code, n, message) for (outcome, code), (n, message) in found.items()]
+    return sorted(rows, key=lambda row: -row[2])
+
+
+def gone(database: Database) -> int:
+    """Failed requests whose batch the provider no longer knows."""
+    return sum(n for _, _, is_gone, n, _ in _failures(database) if is_gone)
 
 
 def usage(database: Database) -> list[UsageRow]:
@@ -216,23 +243,6 @@ def strays(database: Database) -> dict[str, int]:
         row[0]: row[1]
         for row in database.rows(
             "SELECT kind, count(*) FROM raw_line WHERE kind <> 'answer' GROUP BY kind ORDER BY kind"
-        )
-    }
-
-
-@kept
-def gone(database: Database) -> int:
-    """Failed requests whose batch the provider no longer knows."""
-    return int(database.value("SELECT count(*) FROM failure WHERE detail = 'gone'"))
-
-
-@kept
-def models(database: Database) -> dict[str, int]:
-    """Answers by the model the provider says answered."""
-    return {
-        row[0]: row[1]
-        for row in database.rows(
-            "SELECT model, count(*) FROM attempt_log WHERE model IS NOT NULL GROUP BY model ORDER BY model"
         )
     }
 

@@ -79,7 +79,7 @@ def test_a_count_too_long_to_keep_is_counted_afresh(run: Path, monkeypatch: pyte
     with closing(db.open_for_writing(RunFolder(run).database)) as database:
         kept.keep(database)
         names = {row[0] for row in database.rows(HOLDING)}
-        assert "gone" in names
+        assert "retried_requests" in names
         assert "status_counts" not in names
         assert views.status_counts(database) == {"scored": 14, "open": 0, "failed": 1}
 
