@@ -284,7 +284,7 @@ BEGIN
 END;
 
 -- Counts over the whole run, so that a look at a large run need not count it again. A count holds as long as no row
--- was added to what it rests on; changing or deleting one empties the table. (A trigger for each added row would make
+-- was added to what it rests on; changing or deleting one, or a count itself, empties the table. (A trigger for each added row would make
 -- storing answers a third slower.) The view kept_count shows those that hold.
 CREATE TABLE kept (
   name TEXT PRIMARY KEY,                                     -- what was counted
@@ -293,6 +293,7 @@ CREATE TABLE kept (
   last_attempt INTEGER,                                      -- newest attempt when it was counted
   last_reading INTEGER                                       -- newest reading when it was counted
 ) STRICT;
+CREATE TRIGGER kept_update AFTER UPDATE ON kept BEGIN DELETE FROM kept; END;
 CREATE TRIGGER kept_request_update AFTER UPDATE ON request BEGIN DELETE FROM kept; END;
 CREATE TRIGGER kept_request_delete AFTER DELETE ON request BEGIN DELETE FROM kept; END;
 CREATE TRIGGER kept_request_file_update AFTER UPDATE ON request_file BEGIN DELETE FROM kept; END;

@@ -191,13 +191,17 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Machine-read
 
 
 def run_names(context: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """What a shell offers where a run is named: the run folders."""
-    from iwb_batch.workflow.folder import run_folders
+    """What a shell offers where a run is named: the run folders whose names a command takes."""
+    from iwb_batch.workflow.folder import is_safe_name, run_folders
 
-    # A shell asks without the defaults being filled in.
+    # A shell asks without the defaults being filled in, and with ~ as it was typed.
     given = context.find_root().params.get("runs_dir")
     runs_dir = Path(given or os.environ.get("IWB_BATCH_RUNS_DIR") or RUNS_DIR)
-    return [found.path.name for found in run_folders(runs_dir) if found.path.name.startswith(incomplete)]
+    try:
+        names = [found.path.name for found in run_folders(runs_dir.expanduser())]
+    except (OSError, RuntimeError):  # no permission; no home
+        return []
+    return [name for name in names if name.startswith(incomplete) and is_safe_name(name)]
 
 
 run_argument = click.argument("run", required=False, shell_complete=run_names)

@@ -20,7 +20,8 @@ CUT = "cut"
 """Note of a judgement whose answer ran into the token limit after its JSON was complete."""
 
 OK = 200
-LARGEST_COUNT = 2**63 - 1
+LARGEST_COUNT = 10**12
+"""Tokens of one answer; a larger count is none. The sum over millions of answers has to fit into 64 bits."""
 
 Judge = Callable[[str], Judgement | InvalidVerdict]
 """Reads a message content as a verdict and turns it into a judgement."""
@@ -150,7 +151,7 @@ def _usage(counts: Mapping[str, Any]) -> Usage:
 
 
 def _count(value: object) -> int | None:
-    """A token count; None for anything that is no whole number from 0 to what SQLite can hold."""
+    """A token count; None for anything that is no whole number from 0 to ``LARGEST_COUNT``."""
     return value if type(value) is int and 0 <= value <= LARGEST_COUNT else None
 
 

@@ -127,6 +127,15 @@ class Database:
             raise _bad_sql(error) from error
 
     @contextmanager
+    def impatient(self) -> Iterator[None]:
+        """For what may as well be left undone: give up at once where another program holds the file."""
+        self.execute("PRAGMA busy_timeout = 100")
+        try:
+            yield
+        finally:
+            self.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+
+    @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing. Nested use joins the outer transaction."""
         if self._depth:

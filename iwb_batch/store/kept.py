@@ -23,23 +23,33 @@ LARGEST = 65_536
 _COUNTS: dict[str, Callable[[Database], Any]] = {}
 
 
-def kept(count: Callable[[Database], T]) -> Callable[[Database], T]:
-    """Make a function that counts look for its kept value first. It returns what JSON gives back unchanged."""
-    name = count.__name__
-    _COUNTS[name] = count
+def kept(read: Callable[[Any], T]) -> Callable[[Callable[[Database], Any]], Callable[[Database], T]]:
+    """Make a function that counts look for its kept value first.
 
-    @wraps(count)
-    def looked_up(database: Database) -> T:
-        text = database.value("SELECT value FROM kept_count WHERE name = ?", (name,))
-        found: T = count(database) if text is None else json.loads(text)
-        return found
+    The function returns plain JSON values, which ``read`` turns into what is used. A kept value that ``read`` cannot
+    take was put there by somebody else, and is counted afresh.
+    """
 
-    return looked_up
+    def decorate(count: Callable[[Database], Any]) -> Callable[[Database], T]:
+        name = count.__name__
+        _COUNTS[name] = count
+
+        @wraps(count)
+        def looked_up(database: Database) -> T:
+            text = database.value("SELECT value FROM kept_count WHERE name = ?", (name,))
+            if text is not None:
+                with suppress(TypeError, ValueError, LookupError, AttributeError):
+                    return read(json.loads(text))
+            return read(count(database))
+
+        return looked_up
+
+    return decorate
 
 
 def keep(database: Database) -> None:
     """Count everything and keep it, unless what is kept holds. An error is let be: only the next look takes longer."""
-    with suppress(IwbError), database.transaction():
+    with suppress(IwbError), database.impatient(), database.transaction():
         if database.value("SELECT EXISTS (SELECT 1 FROM kept_count)"):
             return
         counted = {name: _counted(database, name) for name in _COUNTS}

@@ -7,7 +7,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from iwb_batch.core.run_facts import UsageRow
 from iwb_batch.errors import DamagedRun
@@ -78,7 +78,7 @@ def count_statuses(database: Database) -> dict[str, int]:
     return {"scored": scored, "open": planned - scored - failed, "failed": failed}
 
 
-@kept
+@kept(lambda found: {word: int(found[word]) for word in ("scored", "open", "failed")})
 def status_counts(database: Database) -> dict[str, int]:
     """What ``count_statuses`` counts, for showing it."""
     return count_statuses(database)
@@ -103,7 +103,18 @@ def anything_to_send(database: Database) -> bool:
     return bool(database.value("SELECT EXISTS (SELECT 1 FROM to_send)"))
 
 
-@kept
+class _Answered(NamedTuple):
+    """Attempts of one outcome and model; tokens are prompt, cached, completion, reasoning."""
+
+    outcome: str
+    model: str | None
+    n: int
+    tokens: tuple[int, ...]
+
+
+@kept(
+    lambda rows: [_Answered(str(a), _word(b), int(n), (int(p), int(c), int(d), int(r))) for a, b, n, p, c, d, r in rows]
+)
 def _answers(database: Database) -> list[list[Any]]:
     """[outcome, model, attempts, prompt, cached, completion, reasoning tokens] of attempts that have an outcome."""
     return _lists(
@@ -117,27 +128,27 @@ def _answers(database: Database) -> list[list[Any]]:
 def outcome_counts(database: Database) -> dict[str, int]:
     """Attempts by outcome."""
     counts: Counter[str] = Counter()
-    for outcome, _, n, *_ in _answers(database):
-        counts[outcome] += n
+    for row in _answers(database):
+        counts[row.outcome] += row.n
     return dict(counts)
 
 
 def models(database: Database) -> dict[str, int]:
     """Answers by the model the provider says answered, by name."""
     counts: Counter[str] = Counter()
-    for _, model, n, *_ in _answers(database):
-        if model is not None:
-            counts[model] += n
+    for row in _answers(database):
+        if row.model is not None:
+            counts[row.model] += row.n
     return dict(sorted(counts.items()))
 
 
 def tokens(database: Database) -> dict[str, int]:
     """Sums of token counts over attempt_log; strays are left out."""
-    sums = [sum(column) for column in zip(*(row[3:] for row in _answers(database)), strict=True)]
+    sums = [sum(column) for column in zip(*(row.tokens for row in _answers(database)), strict=True)]
     return dict(zip(("prompt", "cached", "completion", "reasoning"), sums or (0, 0, 0, 0), strict=True))
 
 
-@kept
+@kept(lambda rows: [(str(row[0]), _word(row[1]), bool(row[2]), int(row[3]), _word(row[4])) for row in rows])
 def _failures(database: Database) -> list[list[Any]]:
     """[outcome, error code, whether its batch is gone, requests, the provider's words] of failed requests."""
     return _lists(
@@ -162,19 +173,21 @@ def gone(database: Database) -> int:
     return sum(n for _, _, is_gone, n, _ in _failures(database) if is_gone)
 
 
-def usage(database: Database) -> list[UsageRow]:
+def _usage_row(name: object, n: Any, *sums: Any) -> UsageRow:
+    *tokens, cost = sums
+    prompt, cached, completion, reasoning = (None if value is None else int(value) for value in tokens)
+    return UsageRow(str(name), int(n), prompt, cached, completion, reasoning, None if cost is None else float(cost))
+
+
+@kept(lambda rows: [_usage_row(*row) for row in rows])
+def usage(database: Database) -> list[list[Any]]:
     """Usage by class: good, resubmitted, wasted, unknown."""
-    return [UsageRow(*row) for row in _usage(database)]
-
-
-@kept
-def _usage(database: Database) -> list[list[Any]]:
     return _lists(database, "SELECT * FROM usage ORDER BY class")
 
 
-@kept
+@kept(lambda rows: [(_word(model), _word(fingerprint), int(n)) for model, fingerprint, n in rows])
 def answers_by_file(database: Database) -> list[list[Any]]:
-    """[model, system fingerprint, answers] of each request file in order, as they came."""
+    """(model, system fingerprint, answers) of each request file in order, as they came."""
     return _lists(
         database,
         "SELECT r.model, r.system_fingerprint, count(*) FROM reading r JOIN attempt a USING (attempt_id)"
@@ -183,7 +196,7 @@ def answers_by_file(database: Database) -> list[list[Any]]:
     )
 
 
-@kept
+@kept(int)
 def changed_requests(database: Database) -> int:
     """Scored requests whose answer came from an attempt that differed from the first one."""
     return int(
@@ -194,10 +207,14 @@ def changed_requests(database: Database) -> int:
     )
 
 
-@kept
+@kept(int)
 def retried_requests(database: Database) -> int:
     """Requests given a fresh budget by hand."""
     return int(database.value("SELECT count(*) FROM request WHERE fresh_from > 0"))
+
+
+def _word(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def _lists(database: Database, sql: str) -> list[list[Any]]:

@@ -24,15 +24,19 @@ _STAGING = ".staging-"
 _STALE_SECONDS = 24 * 3600
 
 
+def is_safe_name(name: str) -> bool:
+    """True for a run name that is safe as a folder name."""
+    return (
+        _SAFE.fullmatch(name) is not None
+        and not name.isdigit()
+        and not name.endswith(".")
+        and name.split(".", maxsplit=1)[0].lower() not in _WINDOWS_DEVICES
+    )
+
+
 def check_name(name: str) -> str:
     """Return a run name that is safe as a folder name; UsageError otherwise."""
-    unsafe = (
-        _SAFE.fullmatch(name) is None
-        or name.isdigit()
-        or name.endswith(".")
-        or name.split(".", maxsplit=1)[0].lower() in _WINDOWS_DEVICES
-    )
-    if unsafe:
+    if not is_safe_name(name):
         raise UsageError(
             f"--run {name!r}: not a safe run name",
             hint="Use letters, digits, '.', '_' and '-', starting with a letter or digit, not digits alone.",
@@ -154,11 +158,15 @@ def run_folders(runs_dir: Path) -> list[RunFolder]:
     """Every run folder, by name."""
     if not runs_dir.is_dir():
         return []
-    return [
-        RunFolder(path)
-        for path in sorted(runs_dir.iterdir())
-        if not path.name.startswith(".") and (path / "run.db").is_file()
-    ]
+    paths = sorted(path for path in runs_dir.iterdir() if not path.name.startswith("."))
+    return [RunFolder(path) for path in paths if _holds_a_run(path)]
+
+
+def _holds_a_run(path: Path) -> bool:
+    try:
+        return (path / "run.db").is_file()
+    except PermissionError:  # somebody else's: run folders are closed to all others
+        return False
 
 
 @contextmanager

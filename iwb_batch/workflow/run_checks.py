@@ -189,7 +189,7 @@ def _other_schema(database: Database, sha256: str) -> bool:
 
 
 def _standing(database: Database) -> Iterator[Check]:
-    counts = views.status_counts(database)
+    counts = views.count_statuses(database)
     in_flight = [b for b in views.batches(database) if b["state"] in ("uploading", "creating", "submitted", "ended")]
     text = f"{counts['scored']} scored + {counts['open']} open + {counts['failed']} failed = {sum(counts.values())}"
     yield Check("requests", "ok", text)

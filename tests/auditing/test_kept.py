@@ -33,6 +33,7 @@ CHANGES = {
     "a price learned": "UPDATE run SET price_input = 7.5",
     "a policy changed": "UPDATE policy SET allowed = 0",
     "a policy added": "INSERT INTO policy VALUES ('new', 'new', 1)",
+    "a count itself": "UPDATE kept SET value = 1 WHERE name = 'retried_requests'",
     "a file made online": "UPDATE request_file SET online = 1",
 }
 
@@ -50,8 +51,25 @@ def test_a_command_that_worked_on_a_run_leaves_its_counts(cli: Cli, name: str) -
 
 
 def test_what_is_kept_is_shown_and_checked(cli: Cli, run: Path) -> None:
-    tamper(run, "UPDATE kept SET value = json_set(value, '$.scored', 4711) WHERE name = 'status_counts'")
+    forged = "UPDATE kept SET value = json_set(value, '$.scored', 4711) WHERE name = 'status_counts'"
+    tamper(run, forged, without_triggers=True)
     assert cli("status", RUN, "--json").json()["scored"] == 4711
+    done = cli("doctor", RUN, "--json")
+    assert done.code == 1
+    assert set(done.broken) == {"kept_counts_hold"}
+
+
+ODD = ("{}", "null", "5", "[]", "[[1,2]]", '"x"', '{"scored":"many"}', "[[null,null,[],{}]]", "[[[],[],1,1,1,1,1]]")
+
+
+@pytest.mark.parametrize("value", ODD)
+def test_a_kept_value_of_any_shape_harms_nobody(cli: Cli, run: Path, value: str) -> None:
+    shown = cli("status", RUN, "--json").json()
+    for (name,) in values(run, "SELECT name FROM kept"):
+        tamper(run, f"UPDATE kept SET value = '{value}' WHERE name = '{name}'", without_triggers=True)
+    for words in (("status", RUN, "--json"), ("report", RUN), ("runs",), ("export", RUN, "--out", run / "out.zip")):
+        assert cli(*words).code in (0, 4), words
+    assert cli("status", RUN, "--json").json().keys() == shown.keys()
     done = cli("doctor", RUN, "--json")
     assert done.code == 1
     assert set(done.broken) == {"kept_counts_hold"}

@@ -49,5 +49,26 @@ def test_the_script_for_a_shell_is_printed(tmp_path: Path, shell: str) -> None:
     assert any("_IWB_BATCH_COMPLETE" in line for line in offered(tmp_path, shell=f"{shell}_source"))
 
 
+def test_only_names_that_a_command_takes_are_offered(tmp_path: Path) -> None:
+    for name in ("mine", "odd name", "-dash", "123", "co:lon", "two\nlines", os.fsdecode(b"bad\xff")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.db").touch()
+    assert offered(tmp_path, "status", "") == ["plain,mine"]
+
+
+def test_a_home_folder_is_written_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    (tmp_path / "runs" / "mine" / "run.db").touch()
+    assert offered(tmp_path, "--runs-dir", "~/runs", "status", "") == ["plain,mine"]
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may read every folder")
+def test_a_folder_nobody_may_read_offers_nothing(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    assert offered(closed, "status", "") == []
+
+
 def test_nothing_is_completed_without_being_asked(cli: Cli) -> None:
     assert "Usage:" in cli("--help").out

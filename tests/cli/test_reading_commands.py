@@ -301,3 +301,18 @@ def test_what_is_no_run_is_passed_over(judged: Cli) -> None:
     assert "unreadable" in judged("runs").out
     assert judged("status", "--json").json()["run"] == "mine"
     judged("status", "broken").refused(1, "not a run file of iwb-batch", hint="iwb-batch runs")
+
+
+def test_a_folder_of_somebody_else_is_passed_over(judged: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run folders are closed to all others, so in a shared folder of runs one cannot be looked into."""
+    (judged.runs / "theirs").mkdir()
+    is_file = Path.is_file
+
+    def closed(path: Path) -> bool:
+        if path.parent.name == "theirs":
+            raise PermissionError(13, "Permission denied", str(path))
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", closed)
+    assert [run["run"] for run in judged("runs", "--json").json()] == ["mine"]
+    assert judged("status").code == 0

@@ -380,6 +380,8 @@ def test_the_nested_error_speaks_before_the_one_at_the_top() -> None:
         pytest.param({"prompt_tokens": -1, "completion_tokens": 1.5}, Usage(), id="negative and fraction"),
         pytest.param({"prompt_tokens": True, "completion_tokens": "7"}, Usage(), id="boolean and text"),
         pytest.param({"prompt_tokens": 2**63}, Usage(), id="more than SQLite holds"),
+        pytest.param({"prompt_tokens": 2**63 - 1, "completion_tokens": 10**12 + 1}, Usage(), id="too many to add up"),
+        pytest.param({"prompt_tokens": 10**12}, Usage(10**12), id="the most"),
         pytest.param(
             {"prompt_tokens_details": None, "completion_tokens_details": 3}, Usage(), id="details of other types"
         ),
