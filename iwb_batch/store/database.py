@@ -42,6 +42,11 @@ def _explain(path: Path, error: sqlite3.Error) -> IwbError:
         return DamagedRun(
             f"{path}: not a readable SQLite file ({text})", hint="Restore it from a copy; raw/ holds all answers."
         )
+    if "no such table" in text or "no such column" in text:
+        return DamagedRun(
+            f"{path}: not made by this version of iwb-batch ({text})",
+            hint="Use the version that made the run: `iwb-batch query RUN 'select versions from run'` names it.",
+        )
     return RunError(f"{path}: {text}", hint="Run `iwb-batch doctor RUN` to see which rule does not hold.")
 
 

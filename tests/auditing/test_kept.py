@@ -124,3 +124,11 @@ def test_a_look_loads_nothing_heavy(run: Path, command: str) -> None:
     done = subprocess.run(words, capture_output=True, check=True, encoding="utf-8", timeout=60)
     assert PAIRS in done.stdout, "the newest of them"
     assert json.loads(done.stderr) == [0, []]
+
+
+def test_a_run_of_a_version_without_them_is_told_apart(cli: Cli, run: Path) -> None:
+    tamper(run, "DROP VIEW kept_count")
+    done = cli("status", RUN)
+    assert done.code == 1
+    assert "not made by this version of iwb-batch (no such table: kept_count)" in done.err
+    assert "select versions from run" in done.err
