@@ -284,8 +284,8 @@ BEGIN
 END;
 
 -- Counts over the whole run, so that a look at a large run need not count it again. A count holds as long as no row
--- was added to what it rests on; changing or deleting one, or a count itself, empties the table. (A trigger for each added row would make
--- storing answers a third slower.) The view kept_count shows those that hold.
+-- was added to what it rests on; changing or deleting one, or a count itself, empties the table. (A trigger for each
+-- added row would make storing answers a third slower.) The view kept_count shows those that hold.
 CREATE TABLE kept (
   name TEXT PRIMARY KEY,                                     -- what was counted
   value TEXT NOT NULL CHECK (json_valid(value)),             -- what counting gave (JSON)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from iwb_batch import schemas
 from iwb_batch.errors import DamagedRun, InputError, IwbError, RunError, UsageError
+
+T = TypeVar("T")
 
 SCHEMA_VERSION = 1
 """Version of schemas/run.sql. Raise it together with a step in ``MIGRATIONS``."""
@@ -68,15 +70,22 @@ class Database:
         self._connection = connection
         self._connection.row_factory = sqlite3.Row
         self._depth = 0
+        self._once: dict[str, tuple[int, Any]] = {}
 
     def close(self) -> None:
         """Close the connection; folds the write-ahead log into the file when we are the last."""
         self._connection.close()
 
-    @property
-    def changes(self) -> int:
-        """Rows this connection has changed so far: while it stands still, what was read of them still holds."""
-        return self._connection.total_changes
+    def once(self, name: str, count: Callable[[Database], T]) -> T:
+        """What a count gives, counted again only after this connection has changed something.
+
+        Nobody else changes a run that is worked on; one that is looked at is seen as it was at the first look.
+        """
+        changes = self._connection.total_changes
+        if name not in self._once or self._once[name][0] != changes:
+            self._once[name] = (changes, count(self))
+        found: T = self._once[name][1]
+        return found
 
     def __enter__(self) -> Database:
         return self
@@ -155,6 +164,7 @@ class Database:
             # Reached without a commit on any error, Ctrl-C included: a half-made step must not be committed later.
             self._depth = 0
             if self._connection.in_transaction:
+                self._once.clear()  # what was counted of a step that is taken back
                 with self._explained():
                     self._connection.rollback()
 

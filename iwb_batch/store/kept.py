@@ -36,6 +36,9 @@ def kept(read: Callable[[Any], T]) -> Callable[[Callable[[Database], Any]], Call
 
         @wraps(count)
         def looked_up(database: Database) -> T:
+            return database.once(name, of_run)
+
+        def of_run(database: Database) -> T:
             text = database.value("SELECT value FROM kept_count WHERE name = ?", (name,))
             if text is not None:
                 with suppress(TypeError, ValueError, LookupError, AttributeError):

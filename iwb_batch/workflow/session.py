@@ -57,7 +57,6 @@ class Session:
     """Batches this pass has found wanting: however often it looks, it counts as one look at each."""
     held_until: float = 0.0
     """Monotonic moment before which the server asked not to be called again."""
-    _counted: tuple[int, dict[str, int]] | None = None
 
     @property
     def run(self) -> views.Run:
@@ -77,9 +76,7 @@ class Session:
 
     def counts(self) -> dict[str, int]:
         """Requests by status, counted again only after something was written: nobody else writes under the lock."""
-        if self._counted is None or self._counted[0] != self.database.changes:
-            self._counted = (self.database.changes, views.count_statuses(self.database))
-        return self._counted[1]
+        return self.database.once("count_statuses", views.count_statuses)
 
     def event(self, kind: str, detail: str | None = None, batch_id: int | None = None) -> None:
         """Append an event to run.db."""

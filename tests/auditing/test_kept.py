@@ -132,3 +132,33 @@ def test_a_run_of_a_version_without_them_is_told_apart(cli: Cli, run: Path) -> N
     assert done.code == 1
     assert "not made by this version of iwb-batch (no such table: kept_count)" in done.err
     assert "select versions from run" in done.err
+
+
+def test_what_was_counted_in_a_step_that_is_taken_back_is_counted_again(run: Path) -> None:
+    def taken_back(database: db.Database) -> None:
+        with database.transaction():
+            for table in ("judgement", "answer_text", "reading"):
+                database.execute(f"DELETE FROM {table}")
+            assert database.once("statuses", views.count_statuses)["scored"] == 0
+            raise ZeroDivisionError
+
+    with closing(db.open_for_writing(RunFolder(run).database)) as database:
+        with pytest.raises(ZeroDivisionError):
+            taken_back(database)
+        assert database.once("statuses", views.count_statuses)["scored"] == 14
+
+
+def test_one_look_counts_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tamper(run, "DELETE FROM kept")
+    asked = []
+    rows = db.Database.rows
+
+    def counting(self: db.Database, sql: str, *parameters: object) -> object:
+        asked.append(sql)
+        return rows(self, sql, *parameters)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(db.Database, "rows", counting)
+    with closing(db.open_read_only(RunFolder(run).database)) as database:
+        first = (views.outcome_counts(database), views.models(database), views.tokens(database))
+        assert (views.outcome_counts(database), views.models(database), views.tokens(database)) == first
+    assert sum("FROM attempt_log" in sql for sql in asked) == 1
